@@ -1,0 +1,2 @@
+//! The `approval-gate` binary.
+fn main() {}

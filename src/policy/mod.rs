@@ -1,0 +1,3 @@
+//! Stub.
+
+pub mod settings;
