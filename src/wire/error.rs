@@ -229,9 +229,9 @@ fn clipped(name: &str) -> String {
     let mut clipped = String::new();
     for character in name.chars().take(NAME_LIMIT) {
         if character.is_control() {
-            clipped.extend(character.escape_default())
+            clipped.extend(character.escape_default());
         } else {
-            clipped.push(character)
+            clipped.push(character);
         }
     }
     clipped
@@ -359,13 +359,31 @@ mod tests {
         let text = format!(
             r#"{{"session_id":"s","turn_id":"t","call":{{"id":"c","function_id":"f","arguments":{deep}}}}}"#
         );
-        let said = match RawValue::from_string(text) {
-            Ok(raw) => decode::<HookInput>(&raw).map(|_| ()).unwrap_err().to_string(),
-            // A parser that already refuses the nesting is as good.
-            Err(_) => return,
-        };
+        let raw = RawValue::from_string(text).unwrap();
+
+        let said = decode::<HookInput>(&raw).map(|_| ()).unwrap_err().to_string();
+
         assert!(!said.contains("secretkey"), "{said}");
         assert!(said.contains("call.arguments: nested too deeply"), "{said}");
+    }
+
+    #[test]
+    fn a_field_given_twice_is_refused() {
+        let raw =
+            RawValue::from_string(r#"{"session_id":"a","mode":"auto","mode":"full"}"#.to_owned()).unwrap();
+        let said = decode::<SetModeRequest>(&raw).map(|_| ()).unwrap_err();
+        assert_eq!((said.field.as_str(), said.what.as_str()), ("mode", "given twice"));
+    }
+
+    #[test]
+    fn a_field_name_of_the_caller_s_making_is_clipped_and_made_visible() {
+        let long = "x".repeat(500);
+        let rows = [("a.b", "a.b"), ("a\u{1b}[2Jb", "a\\u{1b}[2Jb"), (long.as_str(), &long[..64])];
+        for (name, shown) in rows {
+            let config = Value::Object([(name.to_owned(), json!(1))].into_iter().collect());
+            let refused = BindingConfig::read(Some(&config)).unwrap_err();
+            assert_eq!((refused.field.as_str(), refused.what.as_str()), (shown, "unknown field"));
+        }
     }
 
     #[test]

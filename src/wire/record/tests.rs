@@ -11,7 +11,7 @@ fn row() -> Value {
         "arguments_excerpt": {"cmd": "ls"}, "pending_at": 1000, "depth": 0, "kind": "function"})
 }
 
-fn row_with(extra: Value) -> Value {
+fn row_with(extra: &Value) -> Value {
     let mut row = row();
     row.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     row
@@ -40,7 +40,7 @@ fn a_record_leaves_out_what_is_absent_and_round_trips() {
 
 #[test]
 fn the_private_fields_are_stored_and_read_back() {
-    let stored = row_with(json!({"hold_id": "h_1", "digest": "d"}));
+    let stored = row_with(&json!({"hold_id": "h_1", "digest": "d"}));
 
     let record = live(&stored);
 
@@ -50,7 +50,7 @@ fn the_private_fields_are_stored_and_read_back() {
 
 #[test]
 fn the_older_filesystem_record_is_read_in_the_contract_s_words() {
-    let stored = row_with(json!({"kind": "folder_access", "expires_at": 5,
+    let stored = row_with(&json!({"kind": "folder_access", "expires_at": 5,
         "grant_request": {"dir": "/a", "offending_path": "/a/b", "error_code": "S215"}}));
 
     let record = live(&stored);
@@ -69,7 +69,7 @@ fn the_older_filesystem_record_is_read_in_the_contract_s_words() {
 
 #[test]
 fn the_contract_s_request_wins_over_an_older_one_beside_it() {
-    let stored = row_with(json!({"kind": "filesystem_access",
+    let stored = row_with(&json!({"kind": "filesystem_access",
         "access_request": {"requested_root": "/new", "attempted_path": "/new/x", "error_code": "S220"},
         "grant_request": {"dir": "/old", "offending_path": "/old/x", "error_code": "S215"}}));
 
@@ -79,16 +79,16 @@ fn the_contract_s_request_wins_over_an_older_one_beside_it() {
 #[test]
 fn a_record_without_a_kind_is_a_function_record() {
     assert_eq!(live(&row_without("kind")).kind, PendingKind::Function);
-    assert_eq!(live(&row_with(json!({"kind": null}))).kind, PendingKind::Function);
+    assert_eq!(live(&row_with(&json!({"kind": null}))).kind, PendingKind::Function);
 }
 
 #[test]
 fn what_is_missing_harmlessly_is_defaulted() {
     assert_eq!(live(&row_without("arguments_excerpt")).arguments_excerpt, Value::Null);
     assert_eq!(live(&row_without("depth")).depth, 0);
-    assert_eq!(live(&row_with(json!({"kind": "filesystem_access"}))).access_request, None);
+    assert_eq!(live(&row_with(&json!({"kind": "filesystem_access"}))).access_request, None);
     assert_eq!(
-        live(&row_with(json!({"assistant_excerpt": "hello"}))).assistant_excerpt.as_deref(),
+        live(&row_with(&json!({"assistant_excerpt": "hello"}))).assistant_excerpt.as_deref(),
         Some("hello")
     );
     assert!(
@@ -98,7 +98,7 @@ fn what_is_missing_harmlessly_is_defaulted() {
 
 #[test]
 fn unknown_fields_are_ignored_and_own_ids_are_kept() {
-    let record = live(&row_with(json!({"future": 1, "session_id": "another", "function_call_id": "c_9"})));
+    let record = live(&row_with(&json!({"future": 1, "session_id": "another", "function_call_id": "c_9"})));
 
     assert_eq!((record.session_id.as_str(), record.function_call_id.as_str()), ("another", "c_9"));
 }
@@ -114,11 +114,11 @@ fn what_is_no_record_is_unreadable_and_named_without_its_value() {
         (json!("garbage-secret"), "payload"),
         (json!(["garbage-secret"]), "payload"),
         (json!({}), "session_id"),
-        (row_with(json!({"session_metadata": "garbage-secret"})), "session_metadata"),
-        (row_with(json!({"pending_at": "garbage-secret"})), "pending_at"),
-        (row_with(json!({"kind": "garbage-secret"})), "kind"),
-        (row_with(json!({"kind": "folder_access", "grant_request": {"dir": "/a"}})), "access_request"),
-        (row_with(json!({"access_request": ["garbage-secret", "b", "c"]})), "access_request"),
+        (row_with(&json!({"session_metadata": "garbage-secret"})), "session_metadata"),
+        (row_with(&json!({"pending_at": "garbage-secret"})), "pending_at"),
+        (row_with(&json!({"kind": "garbage-secret"})), "kind"),
+        (row_with(&json!({"kind": "folder_access", "grant_request": {"dir": "/a"}})), "access_request"),
+        (row_with(&json!({"access_request": ["garbage-secret", "b", "c"]})), "access_request"),
     ];
     for (stored, field) in rows {
         let StoredRow::Unreadable(why) = StoredRow::read(&stored) else { panic!("readable: {stored}") };
