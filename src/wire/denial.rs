@@ -109,14 +109,16 @@ pub const NO_CALL: &str = "the gate was asked about no call, so there is nothing
 /// The reason of a denied filesystem access for which the operator gave none; names the root.
 pub fn filesystem_access_denied(root: &str) -> String {
     format!(
-        "an operator denied filesystem access to `{root}`; it will not be asked for again in this session, work without it"
+        "an operator denied filesystem access to `{root}`; it will not be asked for again in this session, so work \
+         without it"
     )
 }
 
 /// The reason of a call that could not be put before a person; `cause` says why in a few words.
 pub fn gate_unavailable(cause: &str) -> String {
     format!(
-        "gate_unavailable: this call needs a person's approval, and that could not be asked for: {cause}; try again later"
+        "gate_unavailable: this call needs a person's approval, which could not be asked for: {cause}; try \
+         again later"
     )
 }
 

@@ -1,4 +1,5 @@
-//! What we ask of the harness: releasing or answering a held call, and the session's filesystem grants (contract §3, §4).
+//! What we ask of the harness: releasing or answering a held call, and a session's filesystem grants (contract §3,
+//! §4).
 //!
 //! Only what a field says is ever read from an answer: error texts differ between builds. Releasing a call that was
 //! refused access carries the root in `fs_scope`; `extra_roots` is the older word and goes along only to a harness

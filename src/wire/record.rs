@@ -50,7 +50,8 @@ pub struct PendingApprovalRecord {
     /// The access that is asked for, on a record of that kind.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_object")]
     pub access_request: Option<AccessRequest>,
-    /// Private: tells this hold from an earlier or later one of the same call. Absent on a record that an older worker wrote.
+    /// Private: tells this hold from an earlier or later one of the same call. Absent on a record that an older
+    /// worker wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub hold_id: Option<String>,

@@ -59,7 +59,8 @@ pub enum AccessDuration {
     Once,
     /// Until the session ends.
     Session,
-    /// Until the session ends, and for the deployment: the root joins the shell worker's `fs.host_roots`, if that works.
+    /// Until the session ends, and for the deployment: the root joins the shell worker's `fs.host_roots`, if that
+    /// works.
     Always,
 }
 

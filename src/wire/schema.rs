@@ -1,7 +1,7 @@
 //! What is registered with the engine: each function's and trigger type's name, description and JSON Schemas.
 //!
 //! The shapes are the published worker's, keyword for keyword; the descriptions are the doc comments of the types.
-//! Deriving both leaves three differences of form, which [`settled`] evens out: a described `$ref` is wrapped in an
+//! Deriving both leaves three differences of form, which `settle` evens out: a described `$ref` is wrapped in an
 //! `allOf`, an enum with described variants becomes a `oneOf`, and a bound is written as a float.
 
 use schemars::JsonSchema;
@@ -86,7 +86,8 @@ pub fn functions() -> Vec<FunctionSchema> {
     functions.extend(notices());
     functions.push(function::<HookInput, HookOutput>(
         GRANT_WATCH,
-        "The older name of approval::filesystem-access-watch, kept for callers that know no other. Called by the harness only.",
+        "The older name of approval::filesystem-access-watch, kept for callers that know no other. Called \
+         by the harness only.",
     ));
     functions
 }
@@ -97,14 +98,16 @@ pub fn trigger_types() -> [TriggerTypeSchema; 2] {
     [
         TriggerTypeSchema {
             id: PENDING_CREATED,
-            description: "Fires when a call starts to wait for a person. Carries the whole record with `status: \"pending\"`: \
-                          redacted arguments and the session's title, description and metadata, enough to notify with.",
+            description: "Fires when a call starts to wait for a person. Carries the whole record with \
+                          `status: \"pending\"`: redacted arguments and the session's title, description \
+                          and metadata, enough to notify with.",
             config: config.clone(),
         },
         TriggerTypeSchema {
             id: PENDING_RESOLVED,
-            description: "Fires once when a waiting call stops waiting, with the outcome: allow, deny, or aborted when the \
-                          turn or session ended or a newer hold took its place. Clear prompts and badges on it.",
+            description: "Fires once when a waiting call stops waiting, with the outcome: allow, deny, or \
+                          aborted when the turn or session ended or a newer hold took its place. Clear \
+                          prompts and badges on it.",
             config,
         },
     ]
@@ -114,13 +117,13 @@ fn hooks() -> Vec<FunctionSchema> {
     vec![
         function::<HookInput, HookOutput>(
             GATE,
-            "Judges a function call before it runs and answers continue, deny or hold; a held call is in the inbox by then. \
-             Called by the harness only.",
+            "Judges a function call before it runs and answers continue, deny or hold; a held call is in \
+             the inbox by then. Called by the harness only.",
         ),
         function::<HookInput, HookOutput>(
             FILESYSTEM_ACCESS_WATCH,
-            "Looks at failed shell and coder calls; one that asks for access outside its filesystem jail is held so that a \
-             person can grant it, all others pass. Called by the harness only.",
+            "Looks at failed shell and coder calls; one that asks for access outside its filesystem jail is \
+             held so that a person can grant it, all others pass. Called by the harness only.",
         ),
     ]
 }
@@ -129,12 +132,13 @@ fn decisions_and_inbox() -> Vec<FunctionSchema> {
     vec![
         function::<ResolveRequest, ResolveResponse>(
             RESOLVE,
-            "Decides a call that waits: allow runs it, deny tells the model why not. For people only, never for agents.",
+            "Decides a call that waits: allow runs it, deny tells the model why not. For people only, never \
+             for agents.",
         ),
         function::<ListPendingRequest, ListPendingResponse>(
             LIST_PENDING,
-            "Lists the calls that wait for a person, page by page, of all sessions or of those that match. Ask once after a \
-             restart to catch up with missed events.",
+            "Lists the calls that wait for a person, page by page, of all sessions or of those that match. \
+             Ask once after a restart to catch up with missed events.",
         ),
         function::<GetPendingRequest, Option<GetPendingResponse>>(
             GET_PENDING,
@@ -151,24 +155,28 @@ fn settings() -> Vec<FunctionSchema> {
         ),
         function::<AlwaysAllowMutationRequest, SettingsResponse>(
             ADD_ALWAYS_ALLOW,
-            "Lets a function run without a question while the session is in auto mode; adding it twice changes nothing. For \
-             people only, never for agents.",
+            "Lets a function run without a question while the session is in auto mode; adding it twice \
+             changes nothing. For people only, never for agents.",
         ),
         function::<AlwaysAllowMutationRequest, SettingsResponse>(
             REMOVE_ALWAYS_ALLOW,
-            "Takes a function off the session's auto mode list, if it is on it. For people only, never for agents.",
+            "Takes a function off the session's auto mode list, if it is on it. For people only, never for \
+             agents.",
         ),
         function::<ApproveAlwaysRequest, SettingsResponse>(
             APPROVE_ALWAYS,
-            "Lets a function run without a question in this session, whatever its mode. For people only, never for agents.",
+            "Lets a function run without a question in this session, whatever its mode. For people only, \
+             never for agents.",
         ),
         function::<GetSettingsRequest, GetSettingsResponse>(
             GET_SETTINGS,
-            "Tells which settings are in force in a session and whether they are its own or the deployment's. Changes nothing.",
+            "Tells which settings are in force in a session and whether they are its own or the \
+             deployment's. Changes nothing.",
         ),
         function::<ClearSettingsRequest, ClearSettingsResponse>(
             CLEAR_SETTINGS,
-            "Removes a session's own settings, readable or not, so that the deployment's defaults are in force again.",
+            "Removes a session's own settings, readable or not, so that the deployment's defaults are in \
+             force again.",
         ),
     ]
 }
