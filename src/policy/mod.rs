@@ -214,4 +214,4 @@ fn seeds(rules: &[Rule]) -> Vec<Arc<str>> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

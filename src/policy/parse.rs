@@ -321,3 +321,119 @@ fn regex_cause(error: &regex::Error) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    fn refusal(value: &Value) -> Refusal {
+        parse(value).unwrap_err()
+    }
+
+    #[test]
+    fn every_mistake_is_refused_and_says_where_it_is() {
+        for mistake in crate::policy::tests::mistakes() {
+            let refusal = refusal(&json!({"rules": ["!payments::*", mistake, "*"]}));
+            assert!(refusal.problems().iter().all(|problem| problem.index == Some(1)), "{refusal}");
+            assert!(refusal.to_string().starts_with("rule 1 `"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn all_problems_are_told_at_once_with_what_was_meant() {
+        let text = refusal(&json!({
+            "default-mode": "auto",
+            "default_mode": "Full",
+            "rules": [
+                "!",
+                {"function": "shell::exec", "action": "allow", "arg": {}, "modes": ["atuo"]},
+                {"function": "shell::exec", "action": "block", "args": {"a": {"match": "x"}, "b": {"matches": "(rm|dd"}}},
+            ],
+            "grant_reask_limit": -1,
+        }))
+        .to_string();
+        for expected in [
+            "unknown key `default-mode` (did you mean `default_mode`?)",
+            "`default_mode` has the unknown value `Full` (did you mean `full`?)",
+            "`grant_reask_limit` must be a whole number",
+            "rule 0 `!`: a lone `!` denies nothing",
+            "unknown key `arg` (did you mean `args`?)",
+            "`modes` has the unknown value `atuo` (did you mean `auto`?)",
+            "`action` has the unknown value `block` (known here: `allow`, `deny`)",
+            "unknown operator `match` (did you mean `matches`?)",
+            "the regex `(rm|dd` on `b` does not compile (unclosed group)",
+        ] {
+            assert!(text.contains(expected), "{expected}\nin: {text}");
+        }
+        assert!(!text.contains('\n'));
+    }
+
+    #[test]
+    fn what_is_no_object_is_no_configuration() {
+        for value in [json!(null), json!("garbage"), json!([]), json!(1)] {
+            assert!(
+                refusal(&value).to_string().starts_with("the configuration must be an object, not"),
+                "{value}"
+            );
+        }
+        for value in [
+            json!({"rules": "*"}),
+            json!({"rules": null}),
+            json!({"rules": {}}),
+            json!({"default_mode": null}),
+            json!({"default_mode": 5}),
+            json!({"grant_reask_limit": 1.5}),
+            json!({"grant_reask_limit": "3"}),
+            json!({"grant_reask_limit": 4_294_967_296_u64}),
+            json!({"bogus": 1}),
+        ] {
+            assert!(parse(&value).is_err(), "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused() {
+        let matches = |regex: String| json!({"rules": [{"function": "f", "action": "deny", "args": {"a": {"matches": regex}}}]});
+        assert!(refusal(&json!({"rules": vec!["a"; MAX_RULES + 1]})).to_string().contains("at most 10000"));
+        assert!(parse(&json!({"rules": vec!["a"; MAX_RULES]})).is_ok());
+        assert!(
+            refusal(&json!({"rules": ["a".repeat(MAX_PATTERN_BYTES + 1)]}))
+                .to_string()
+                .contains("longer than 512")
+        );
+        assert!(parse(&json!({"rules": [format!("!{}", "a".repeat(MAX_PATTERN_BYTES))]})).is_ok());
+        assert!(refusal(&matches("a".repeat(MAX_REGEX_BYTES + 1))).to_string().contains("longer than 4096"));
+        assert!(refusal(&matches(r"(\w{500}){500}".to_owned())).to_string().contains("too much memory"));
+        assert!(parse(&matches(format!("{}a{}", "(".repeat(1500), ")".repeat(1500)))).is_err());
+    }
+
+    #[test]
+    fn a_message_stays_short_however_much_is_wrong() {
+        let rules: Vec<_> = (0..5000).map(|n| json!({"x": "\u{1b}[31m".repeat(n)})).collect();
+        let refusal = refusal(&json!({"rules": rules}));
+        assert!(refusal.problems().len() >= 5000);
+        let text = refusal.to_string();
+        assert!(text.len() < 20_000 && text.ends_with("more") && !text.contains('\u{1b}'), "{}", text.len());
+    }
+
+    #[test]
+    fn an_object_rule_may_be_named_and_deny_by_constraint() {
+        let parsed = parse(&json!({"rules": [{"rule_id": "no-rm", "function": "shell::*", "action": "deny",
+            "modes": ["auto", "auto"], "args": {"b": {"equals": null}, "a": {"matches": "rm"}}}]}))
+        .unwrap();
+        let rule = &parsed.rules.unwrap()[0];
+        assert_eq!((&*rule.rule_id, &*rule.pattern, rule.action), ("no-rm", "shell::*", Action::Deny));
+        assert_eq!(rule.modes, Some(vec![Mode::Auto]));
+        let fields: Vec<_> = rule.constraints.iter().map(|one| (&*one.field, one.operator())).collect();
+        assert_eq!(fields, [("a", "matches"), ("b", "equals")]);
+    }
+
+    #[test]
+    fn a_short_rule_is_named_by_its_pattern() {
+        let rules = parse(&json!({"rules": ["!shell::*", "state::get"]})).unwrap().rules.unwrap();
+        let named: Vec<_> = rules.iter().map(|rule| (&*rule.rule_id, rule.action)).collect();
+        assert_eq!(named, [("shell::*", Action::Deny), ("state::get", Action::Allow)]);
+    }
+}

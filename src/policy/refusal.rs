@@ -45,6 +45,12 @@ impl Refusal {
         Self { problems: vec![Problem::outside(what.into(), None)] }
     }
 
+    /// The same refusal in other words, problem by problem.
+    #[must_use]
+    pub fn retold(self, tell: impl FnMut(Problem) -> Problem) -> Self {
+        Self { problems: self.problems.into_iter().map(tell).collect() }
+    }
+
     /// All problems, in the order of the value.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -106,7 +112,7 @@ pub fn shown(text: &str) -> String {
 }
 
 /// A rule as a person would recognise it: the string itself, or the start of its JSON.
-pub(super) fn rule_text(rule: &Value) -> String {
+pub fn rule_text(rule: &Value) -> String {
     match rule {
         Value::String(text) => shown(text),
         other => shown(&other.to_string()),
