@@ -170,8 +170,26 @@ fn with_shipped_fields(value: Value) -> Value {
 fn yaml<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, SeedProblem> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
         let place = error.location().filter(|place| *place != Location::UNKNOWN).map(line_and_column);
-        SeedProblem::new(place, SeedFault::Yaml(one_line(&error.to_string())))
+        SeedProblem::new(place, SeedFault::Yaml(yaml_cause(&error, text, place)))
     })
+}
+
+/// The parser's words on one line, or ours where its advice would not help the author of the file.
+fn yaml_cause(error: &serde_saphyr::Error, text: &str, place: Option<(u64, u64)>) -> String {
+    if let serde_saphyr::Error::DuplicateMappingKey { key, .. } = error {
+        let key = key.as_deref().map(|key| format!(" `{}`", shown(key))).unwrap_or_default();
+        return format!("the key{key} is there twice");
+    }
+    let mut cause = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    let Some((line, column)) = place else { return cause };
+    if let Some(said) = cause.strip_suffix(&format!(" at line {line}, column {column}")) {
+        cause.truncate(said.len());
+    }
+    let line = usize::try_from(line).ok().and_then(|line| text.lines().nth(line.checked_sub(1)?));
+    if line.is_some_and(|line| line.trim_start_matches([' ', '-']).starts_with(['!', '*'])) {
+        cause.push_str(" (a rule that begins with `!` or `*` must be in quotes)");
+    }
+    cause
 }
 
 /// A local file of an operator, yet nothing in it may take the gate's memory or stack. Unknown tags are errors because
@@ -193,10 +211,6 @@ fn options() -> serde_saphyr::Options {
             max_total_replayed_events: MAX_ALIASED,
         },
     }
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn line_and_column(place: Location) -> (u64, u64) {
@@ -377,6 +391,19 @@ mod tests {
             assert!(problem.place().is_some_and(|(at, _)| line.contains(&at)), "{text:?}: {problem}");
             assert!(matches!(problem.fault(), SeedFault::Yaml(_)), "{text:?}: {problem}");
             assert!(!problem.to_string().contains('\n'), "{problem}");
+        }
+    }
+
+    #[test]
+    fn the_usual_slips_are_explained() {
+        for (text, said) in [
+            ("rules:\n  - !shell::*\n", "must be in quotes"),
+            ("rules:\n  - *::get\n", "must be in quotes"),
+            ("rules: []\nrules: []\n", "the key `rules` is there twice"),
+            ("rules:\n\t- a\n", "tabs"),
+        ] {
+            let problem = problem(text).to_string();
+            assert!(problem.contains(said), "{problem}");
         }
     }
 

@@ -35,6 +35,9 @@ pub struct Problem {
 }
 
 impl Refusal {
+    /// Collecting stops here: a value that is wrong throughout is read again anyway, once the first faults are mended.
+    pub const MOST_PROBLEMS: usize = 1_000;
+
     /// A refusal of these problems, or none if there are none.
     pub(super) fn from_problems(problems: Vec<Problem>) -> Option<Self> {
         if problems.is_empty() { None } else { Some(Self { problems }) }
@@ -51,7 +54,7 @@ impl Refusal {
         Self { problems: self.problems.into_iter().map(tell).collect() }
     }
 
-    /// All problems, in the order of the value.
+    /// All problems, in the order of the value, up to [`Refusal::MOST_PROBLEMS`].
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
@@ -115,7 +118,31 @@ pub fn shown(text: &str) -> String {
 pub fn rule_text(rule: &Value) -> String {
     match rule {
         Value::String(text) => shown(text),
-        other => shown(&other.to_string()),
+        other => {
+            let mut start = Start(Vec::new());
+            // Stops with an error once enough is written, which is the point: a rule can be megabytes.
+            let _ = serde_json::to_writer(&mut start, other);
+            shown(&String::from_utf8_lossy(&start.0))
+        }
+    }
+}
+
+/// Takes the first bytes of a serialisation, more than [`SHOWN`] code points in any script, and refuses the rest.
+struct Start(Vec<u8>);
+
+impl std::io::Write for Start {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let room = (4 * (SHOWN + 1)).saturating_sub(self.0.len());
+        if room == 0 {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        let taken = room.min(bytes.len());
+        self.0.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
