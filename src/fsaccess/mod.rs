@@ -35,6 +35,15 @@ pub struct AccessRequest {
 /// Why the watch lets an error pass without asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StandDown {
+    /// The call is none of the shell's or the coder's.
+    #[error("the function is not watched")]
+    NotWatched,
+    /// The ids of the call cannot key a record.
+    #[error("the ids of the call cannot key a record")]
+    Unkeyable,
+    /// What the gate remembers could not be read or written.
+    #[error("the store is not available")]
+    Unavailable,
     /// Rung 1: the call did not fail.
     #[error("the result is not an error")]
     NotAnError,
@@ -115,7 +124,8 @@ pub fn asked(result: &Value) -> Result<AccessRequest, StandDown> {
     if result.get("is_error") != Some(&Value::Bool(true)) {
         return Err(StandDown::NotAnError);
     }
-    let error = result.get("details").and_then(|details| details.get("error")).filter(|error| error.is_object());
+    let error =
+        result.get("details").and_then(|details| details.get("error")).filter(|error| error.is_object());
     let error = error.ok_or(StandDown::NoError)?;
     let code = match error.get("code") {
         None | Some(Value::Null) => None,
@@ -127,7 +137,8 @@ pub fn asked(result: &Value) -> Result<AccessRequest, StandDown> {
         Err(StandDown::NoTail) if code.is_some() => tail::read(first_text(result).unwrap_or_default()),
         read => read,
     }?;
-    let code = code.or(tail.code.as_deref()).filter(|code| CODES.contains(code)).ok_or(StandDown::OtherCode)?;
+    let code =
+        code.or(tail.code.as_deref()).filter(|code| CODES.contains(code)).ok_or(StandDown::OtherCode)?;
     if tail.root.len() > PATH_BYTES || tail.path.len() > PATH_BYTES {
         return Err(StandDown::PathTooLong);
     }

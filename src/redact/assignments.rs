@@ -78,7 +78,9 @@ impl Scan<'_> {
         let (joint, at) = self.joint(behind, closed.is_some(), name)?;
         let value = match joint {
             Joint::Colon if closed.is_none() && opened.is_some() => self.to_closing(at, opened?),
-            Joint::Colon if closed.is_none() && self.starts_line(start) && !keys::is_weak(name) => self.to_line_end(at),
+            Joint::Colon if closed.is_none() && self.starts_line(start) && !keys::is_weak(name) => {
+                self.to_line_end(at)
+            }
             Joint::Equals { spaced: true } if closed.is_none() && self.starts_line(start) => {
                 self.quoted(at).or_else(|| Some(self.to_line_end(at)))?
             }
@@ -204,7 +206,8 @@ impl Scan<'_> {
     fn joined_at(&self, at: usize) -> Option<usize> {
         if let Some((quote, start)) = self.quote_at(at) {
             let inner = self.to_closing(start, quote);
-            let one_word = self.bytes[inner.clone()].iter().all(|byte| byte.is_ascii_graphic() && !is_operator(*byte));
+            let one_word =
+                self.bytes[inner.clone()].iter().all(|byte| byte.is_ascii_graphic() && !is_operator(*byte));
             let starts_as_word = self.bytes.get(start).is_some_and(u8::is_ascii_alphanumeric);
             let joins = one_word && starts_as_word && !inner.is_empty();
             return joins.then_some((inner.end + quote.backslashes + 1).min(self.bytes.len()));
@@ -274,7 +277,8 @@ impl Scan<'_> {
                 backslashes += 1;
                 continue;
             }
-            let closes = if quote.backslashes == 0 { backslashes % 2 == 0 } else { backslashes <= quote.backslashes };
+            let closes =
+                if quote.backslashes == 0 { backslashes % 2 == 0 } else { backslashes <= quote.backslashes };
             if *byte == quote.mark && closes {
                 return at..at + index - backslashes.min(quote.backslashes);
             }
@@ -343,7 +347,9 @@ fn is_operator(byte: u8) -> bool {
 }
 
 fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 12 && text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'_' | b'.'))
+    !text.is_empty()
+        && text.len() <= 12
+        && text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'_' | b'.'))
 }
 
 /// Whether a value only tells where the secret comes from: `$NAME`, `${NAME}`, `$(command)`.
@@ -351,12 +357,24 @@ fn is_placeholder(text: &str) -> bool {
     if text.starts_with("$(") && text.ends_with(')') {
         return true;
     }
-    let name = text.strip_prefix("${").and_then(|name| name.strip_suffix('}')).or_else(|| text.strip_prefix('$'));
+    let name =
+        text.strip_prefix("${").and_then(|name| name.strip_suffix('}')).or_else(|| text.strip_prefix('$'));
     name.is_some_and(|name| !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'))
 }
 
 fn is_scheme(word: &str) -> bool {
-    let schemes = ["bearer", "basic", "token", "digest", "negotiate", "ntlm", "apikey", "key", "hmac", "aws4-hmac-sha256"];
+    let schemes = [
+        "bearer",
+        "basic",
+        "token",
+        "digest",
+        "negotiate",
+        "ntlm",
+        "apikey",
+        "key",
+        "hmac",
+        "aws4-hmac-sha256",
+    ];
     schemes.iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 

@@ -113,7 +113,8 @@ impl Budget {
         for (index, item) in items.iter().enumerate() {
             let secret = pairs::hides_item(items, index);
             let visited = self.visit();
-            let item = visited.and_then(|()| if secret { self.marker(REDACTED) } else { self.item(item, depth + 1) });
+            let item = visited
+                .and_then(|()| if secret { self.marker(REDACTED) } else { self.item(item, depth + 1) });
             if let Some(item) = item {
                 shown.push(item);
             } else {

@@ -47,8 +47,9 @@ static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// `Bearer …` and `Basic …` wherever they stand.
-static SCHEMES: LazyLock<Regex> =
-    LazyLock::new(|| constant(r"(?i)(?:^|[^a-z0-9_])(?<scheme>bearer|basic)(?:\s|%20|\+)+(?<s>[a-z0-9._~+/=-]{6,})"));
+static SCHEMES: LazyLock<Regex> = LazyLock::new(|| {
+    constant(r"(?i)(?:^|[^a-z0-9_])(?<scheme>bearer|basic)(?:\s|%20|\+)+(?<s>[a-z0-9._~+/=-]{6,})")
+});
 
 /// A private key block; without its end, as far as it looks like one.
 static PRIVATE_KEYS: LazyLock<Regex> = LazyLock::new(|| {
@@ -87,7 +88,8 @@ static PAIRS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// An AWS secret key has no beginning of its own; it is looked for where an access key id stands.
-static AWS_SECRETS: LazyLock<Regex> = LazyLock::new(|| constant(r"(?:^|[^A-Za-z0-9/+])(?<s>[A-Za-z0-9/+]{40})"));
+static AWS_SECRETS: LazyLock<Regex> =
+    LazyLock::new(|| constant(r"(?:^|[^A-Za-z0-9/+])(?<s>[A-Za-z0-9/+]{40})"));
 
 fn constant(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the pattern is a constant, and every one is compiled by a test")
@@ -138,7 +140,9 @@ fn url_secret(url: &str, runs_into_cut: bool) -> Option<Range<usize>> {
     if let Some(at) = authority.rfind('@') {
         return match authority[..at].find(':') {
             Some(colon) => Some(colon + 1..at).filter(|password| !password.is_empty()),
-            None => Some(0..at).filter(|user| user.len() >= 20 && url[..at].bytes().any(|b| b.is_ascii_digit())),
+            None => {
+                Some(0..at).filter(|user| user.len() >= 20 && url[..at].bytes().any(|b| b.is_ascii_digit()))
+            }
         };
     }
     // No `@` yet: a port, or a password with a slash in it that nobody escaped, or one that the cut has torn.
@@ -148,13 +152,16 @@ fn url_secret(url: &str, runs_into_cut: bool) -> Option<Range<usize>> {
         return None;
     }
     let end = url[password..].find('@').map(|at| password + at);
-    end.or(runs_into_cut.then_some(url.len())).map(|end| password..end).filter(|password| !password.is_empty())
+    end.or(runs_into_cut.then_some(url.len()))
+        .map(|end| password..end)
+        .filter(|password| !password.is_empty())
 }
 
 /// Whether the word behind `Bearer` or `Basic` is a credential and not the next word of a sentence.
 fn is_credential(captures: &Captures) -> bool {
     let word = &captures["s"];
-    let mixed = word.bytes().skip(1).any(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'=');
+    let mixed =
+        word.bytes().skip(1).any(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'=');
     mixed || (word.len() >= 16 && captures["scheme"].eq_ignore_ascii_case("bearer"))
 }
 

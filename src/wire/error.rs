@@ -7,7 +7,6 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::Serialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, IntoDeserializer, MapAccess, Visitor};
 use serde_json::Value;
@@ -66,33 +65,6 @@ impl Refusal {
             Self::StateUnavailable(_) => STATE_UNAVAILABLE,
             Self::HarnessUnavailable(_) => HARNESS_UNAVAILABLE,
         }
-    }
-}
-
-/// The error body of an answer. The engine drops an error that lacks either field, and its caller then waits for ever.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ErrorBody {
-    /// The stable code.
-    pub code: String,
-    /// The code, then what is wrong, in words.
-    pub message: String,
-}
-
-impl From<&Refusal> for ErrorBody {
-    fn from(refusal: &Refusal) -> Self {
-        Self { code: refusal.code().to_owned(), message: refusal.to_string() }
-    }
-}
-
-impl From<Refusal> for ErrorBody {
-    fn from(refusal: Refusal) -> Self {
-        Self::from(&refusal)
-    }
-}
-
-impl From<InvalidPayload> for ErrorBody {
-    fn from(invalid: InvalidPayload) -> Self {
-        Self::from(Refusal::from(invalid))
     }
 }
 
@@ -283,10 +255,10 @@ mod tests {
     fn a_payload_that_does_not_fit_is_answered_with_code_and_field() {
         let invalid = decode::<SetModeRequest>(&raw(&json!({"mode": "auto"}))).map(|_| ()).unwrap_err();
 
-        let body = ErrorBody::from(invalid);
+        let refusal = Refusal::from(invalid);
 
-        assert_eq!(body.code, "approval/invalid_payload");
-        assert_eq!(body.message, "approval/invalid_payload: session_id: missing");
+        assert_eq!(refusal.code(), "approval/invalid_payload");
+        assert_eq!(refusal.to_string(), "approval/invalid_payload: session_id: missing");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::hold;
 use crate::wire::error::{InvalidPayload, decode_value, word};
 use crate::wire::record::PendingApprovalRecord;
 
@@ -63,6 +64,16 @@ pub enum Outcome {
     Deny,
     /// Nobody decided: the turn or session ended, or a newer hold took its place.
     Aborted,
+}
+
+impl From<hold::Outcome> for Outcome {
+    fn from(outcome: hold::Outcome) -> Self {
+        match outcome {
+            hold::Outcome::Allow => Self::Allow,
+            hold::Outcome::Deny => Self::Deny,
+            hold::Outcome::Aborted => Self::Aborted,
+        }
+    }
 }
 
 /// The payload of `approval::pending-resolved`.

@@ -32,13 +32,8 @@ pub struct OnConfigChangeEvent {
 /// The notice was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EventAck {
-    /// Always true.
+    /// Whether everything was done at once. What was not is done behind.
     pub ok: bool,
-}
-
-impl EventAck {
-    /// The only answer.
-    pub const OK: Self = Self { ok: true };
 }
 
 /// The notice was taken; whether the new value is in force is for the log to say.
@@ -78,7 +73,7 @@ mod tests {
 
     #[test]
     fn both_notices_are_acknowledged_with_ok() {
-        assert_eq!(serde_json::to_value(EventAck::OK).unwrap(), json!({"ok": true}));
+        assert_eq!(serde_json::to_value(EventAck { ok: true }).unwrap(), json!({"ok": true}));
         assert_eq!(serde_json::to_value(OnConfigChangeResponse::OK).unwrap(), json!({"ok": true}));
     }
 }

@@ -7,13 +7,13 @@
 //! `events::BindingConfig`; an older word is accepted where contract §0 lists it, and sent nowhere but to an older
 //! peer. `schema` publishes the shapes; its output is held to the published worker's by a test.
 
+pub mod config;
 pub mod denial;
 pub mod error;
 pub mod events;
 pub mod filesystem;
 pub mod harness;
 pub mod hook;
-pub mod id;
 pub mod inbox;
 pub mod lifecycle;
 pub mod record;

@@ -153,6 +153,8 @@ pub struct ResolvedMarker {
     approval_gate_outbox: u64,
     /// The event's id; the same when it has to be sent twice.
     pub event_id: String,
+    /// The key of the row that it stands in: a list of rows shows no keys.
+    pub row: String,
     /// The hold that ended, if its record told.
     #[serde(default)]
     pub hold_id: Option<String>,
@@ -166,8 +168,19 @@ impl ResolvedMarker {
     const VERSION: u64 = 1;
 
     /// A marker for `event`.
-    pub fn new(event_id: impl Into<String>, hold_id: Option<String>, event: PendingResolvedEvent) -> Self {
-        Self { approval_gate_outbox: Self::VERSION, event_id: event_id.into(), hold_id, event }
+    pub fn new(row: &str, event_id: &str, hold_id: Option<String>, event: PendingResolvedEvent) -> Self {
+        Self {
+            approval_gate_outbox: Self::VERSION,
+            event_id: event_id.to_owned(),
+            row: row.to_owned(),
+            hold_id,
+            event,
+        }
+    }
+
+    /// As it is stored.
+    pub fn stored(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     fn read(value: &Value) -> Result<Self, InvalidPayload> {

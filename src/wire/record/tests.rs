@@ -129,6 +129,7 @@ fn what_is_no_record_is_unreadable_and_named_without_its_value() {
 
 fn marker() -> ResolvedMarker {
     ResolvedMarker::new(
+        "s_1/c_1",
         "e_1",
         Some("h_1".into()),
         PendingResolvedEvent {
