@@ -330,7 +330,8 @@ pub enum Outgoing<'a, D: ?Sized> {
     RegisterFunction {
         /// The function id.
         id: &'a str,
-        /// One line.
+        /// One line; left out if empty.
+        #[serde(skip_serializing_if = "str::is_empty")]
         description: &'a str,
         /// Schema of the request.
         request_format: &'a serde_json::Value,
