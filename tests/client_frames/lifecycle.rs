@@ -379,8 +379,9 @@ async fn a_handler_that_never_ends_does_not_outlive_the_grace() {
     let forever = handler(move |_| {
         let captured = Arc::clone(&captured);
         async move {
-            let _captured = captured;
-            std::future::pending().await
+            let reply = std::future::pending().await;
+            drop(captured);
+            reply
         }
     });
     let (client, session, mut connection) = ready(&mut engine, vec![function("forever", forever)]).await;

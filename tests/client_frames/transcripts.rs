@@ -320,11 +320,12 @@ async fn recorded_calls_are_answered_as_they_were() {
         let id = &call["invocation_id"];
         let mine = answer_to(id, &ours).unwrap_or_else(|| panic!("no answer to {call}"));
         // The recorded worker echoed metadata and headers in ways of its own, and was removed before the end.
-        if call.get("metadata").is_none() && call.get("traceparent").is_none() {
-            if let Some(theirs) = answer_to(id, &theirs) {
-                assert_eq!(mine, theirs);
-                compared += 1;
-            }
+        if call.get("metadata").is_none()
+            && call.get("traceparent").is_none()
+            && let Some(theirs) = answer_to(id, &theirs)
+        {
+            assert_eq!(mine, theirs);
+            compared += 1;
         }
     }
     assert!(compared >= 10, "only {compared} answers were compared");
