@@ -277,10 +277,10 @@ impl Lifecycle {
                 let before = retries.refused(what, |_| Instant::now() + delay);
                 match (before, missing) {
                     (0, true) => {
-                        tracing::info!(binding = id, "the trigger type does not exist yet, will ask again")
+                        tracing::info!(binding = id, "the trigger type does not exist yet, will ask again");
                     }
                     (0, false) => {
-                        tracing::warn!(binding = id, code, message, "a binding was refused, will ask again")
+                        tracing::warn!(binding = id, code, message, "a binding was refused, will ask again");
                     }
                     _ => tracing::debug!(binding = id, code, "a binding was refused again"),
                 }

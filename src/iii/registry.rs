@@ -77,7 +77,9 @@ impl Invocation {
             #[serde(rename = "_caller_worker_id")]
             id: Option<String>,
         }
-        serde_json::from_str::<Caller>(self.data.get()).ok()?.id
+        // A derived struct also reads itself from an array, whose members anyone may choose.
+        let object = Some(self.data.get()).filter(|text| text.starts_with('{'))?;
+        serde_json::from_str::<Caller>(object).ok()?.id
     }
 }
 

@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(retries.refused(binding.clone(), |_| after(10)), 0);
         assert_eq!(retries.next(), Some(after(10)));
         assert!(retries.take_due(after(9)).is_empty());
-        assert_eq!(retries.take_due(after(10)), [binding.clone()]);
+        assert_eq!(retries.take_due(after(10)), std::slice::from_ref(&binding));
         assert_eq!(retries.next(), None);
         assert!(retries.take_due(after(99)).is_empty());
         assert_eq!(retries.refused(binding, |before| after(100 + u64::from(before))), 1);

@@ -83,7 +83,7 @@ impl Default for Timings {
             connect: Duration::from_secs(10),
             announce: Duration::from_secs(10),
             ping: Duration::from_secs(20),
-            idle: Duration::from_secs(60),
+            idle: Duration::from_mins(1),
             reconnect: Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(1) },
             function_conflict: Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(5) },
             missing_type: Duration::from_secs(3),

@@ -57,15 +57,15 @@ impl Bench {
 
     /// What was queued without anything having been awaited.
     fn sent(&self) -> Vec<Value> {
-        self.link.outbound.take().now_or_never().flatten().map_or_else(Vec::new, parsed)
+        self.link.outbound.take().now_or_never().flatten().map_or_else(Vec::new, |frames| parsed(&frames))
     }
 
     async fn next_sent(&self) -> Vec<Value> {
-        parsed(self.link.outbound.take().await.unwrap())
+        parsed(&self.link.outbound.take().await.unwrap())
     }
 }
 
-fn parsed(frames: Vec<Message>) -> Vec<Value> {
+fn parsed(frames: &[Message]) -> Vec<Value> {
     frames.iter().map(|frame| serde_json::from_str(frame.to_text().unwrap()).unwrap()).collect()
 }
 

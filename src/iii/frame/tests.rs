@@ -2,8 +2,10 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::*;
+use crate::iii::ErrorBody;
 
 const ID: &str = "a442f9e6-c8b9-4b9c-9909-485c2786f86c";
 
