@@ -91,8 +91,8 @@ pub struct TriggerType {
     pub description: String,
     /// JSON Schema of a binding's `config`; not enforced by the engine.
     pub config_schema: Value,
-    /// JSON Schema of the event payload.
-    pub payload_schema: Value,
+    /// JSON Schema of the event payload, if one is published.
+    pub payload_schema: Option<Value>,
     /// Who keeps the bindings.
     pub provider: Arc<dyn Provider>,
 }
@@ -201,7 +201,7 @@ impl TriggerType {
             id: &self.id,
             description: &self.description,
             trigger_request_format: &self.config_schema,
-            call_request_format: &self.payload_schema,
+            call_request_format: self.payload_schema.as_ref(),
         }
         .write()
     }

@@ -34,7 +34,7 @@ fn registry(provider: Arc<dyn Provider>) -> Registry {
             id: "approval::pending-created".into(),
             description: "a hold was created".into(),
             config_schema: json!({"title": "Config"}),
-            payload_schema: json!({"title": "Payload"}),
+            payload_schema: Some(json!({"title": "Payload"})),
             provider,
         }],
         bindings: vec![Binding {

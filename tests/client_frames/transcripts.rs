@@ -143,7 +143,7 @@ fn type_as_registered(frame: &Value) -> TriggerType {
         id: frame["id"].as_str().unwrap().into(),
         description: frame["description"].as_str().unwrap().into(),
         config_schema: frame["trigger_request_format"].clone(),
-        payload_schema: frame["call_request_format"].clone(),
+        payload_schema: frame.get("call_request_format").cloned(),
         provider: Arc::new(Recorded),
     }
 }

@@ -234,7 +234,7 @@ fn providing(provider: Arc<dyn Provider>) -> Bench {
         id: "t".into(),
         description: "d".into(),
         config_schema: json!({}),
-        payload_schema: json!({}),
+        payload_schema: None,
         provider,
     };
     Bench::new(Registry { trigger_types: vec![kind], ..Registry::default() }, 1)

@@ -27,7 +27,8 @@ pub enum Outgoing<'a, D: ?Sized> {
         /// Schema of a binding's config.
         trigger_request_format: &'a serde_json::Value,
         /// Schema of the event payload.
-        call_request_format: &'a serde_json::Value,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        call_request_format: Option<&'a serde_json::Value>,
     },
     /// Offers a function.
     RegisterFunction {
