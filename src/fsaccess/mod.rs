@@ -115,7 +115,8 @@ pub fn asked(result: &Value) -> Result<AccessRequest, StandDown> {
     if result.get("is_error") != Some(&Value::Bool(true)) {
         return Err(StandDown::NotAnError);
     }
-    let error = result.get("details").and_then(|details| details.get("error")).filter(|error| error.is_object());
+    let error =
+        result.get("details").and_then(|details| details.get("error")).filter(|error| error.is_object());
     let error = error.ok_or(StandDown::NoError)?;
     let code = match error.get("code") {
         None | Some(Value::Null) => None,
@@ -127,7 +128,8 @@ pub fn asked(result: &Value) -> Result<AccessRequest, StandDown> {
         Err(StandDown::NoTail) if code.is_some() => tail::read(first_text(result).unwrap_or_default()),
         read => read,
     }?;
-    let code = code.or(tail.code.as_deref()).filter(|code| CODES.contains(code)).ok_or(StandDown::OtherCode)?;
+    let code =
+        code.or(tail.code.as_deref()).filter(|code| CODES.contains(code)).ok_or(StandDown::OtherCode)?;
     if tail.root.len() > PATH_BYTES || tail.path.len() > PATH_BYTES {
         return Err(StandDown::PathTooLong);
     }

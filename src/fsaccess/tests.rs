@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const TAIL: &str =
-    r#"filesystem_access_request={"v":1,"requested_root":"/data/in","attempted_path":"/data/in/x","error_code":"S215"}"#;
+const TAIL: &str = r#"filesystem_access_request={"v":1,"requested_root":"/data/in","attempted_path":"/data/in/x","error_code":"S215"}"#;
 
 fn failed(code: &Value, message: &str) -> Value {
     json!({"is_error": true, "content": [], "details": {"error": {"code": code, "message": message}}})
@@ -22,9 +21,13 @@ fn root_of(message: &str) -> Result<String, StandDown> {
 
 #[test]
 fn only_the_shell_and_the_coder_are_watched() {
-    for (function_id, watched) in
-        [("shell::exec", true), ("coder::", true), ("shellx::exec", false), ("browser::open", false), ("shell", false)]
-    {
+    for (function_id, watched) in [
+        ("shell::exec", true),
+        ("coder::", true),
+        ("shellx::exec", false),
+        ("browser::open", false),
+        ("shell", false),
+    ] {
         assert_eq!(watches(function_id), watched, "{function_id}");
     }
 }
@@ -33,7 +36,10 @@ fn only_the_shell_and_the_coder_are_watched() {
 fn a_jail_error_with_its_tail_asks_for_the_root() {
     for code in CODES {
         let asked = asked(&failed(&json!(code), &format!("shell::fs::read: remote error: {TAIL}"))).unwrap();
-        assert_eq!((asked.requested_root.as_str(), asked.attempted_path.as_str()), ("/data/in", "/data/in/x"));
+        assert_eq!(
+            (asked.requested_root.as_str(), asked.attempted_path.as_str()),
+            ("/data/in", "/data/in/x")
+        );
         assert_eq!(asked.error_code, code);
     }
 }
@@ -54,8 +60,14 @@ fn each_rung_stands_down_for_its_own_reason() {
     let rows = [
         (json!(null), StandDown::NotAnError),
         (json!("text"), StandDown::NotAnError),
-        (json!({"is_error": false, "details": {"error": {"code": "S215", "message": TAIL}}}), StandDown::NotAnError),
-        (json!({"is_error": "true", "details": {"error": {"code": "S215", "message": TAIL}}}), StandDown::NotAnError),
+        (
+            json!({"is_error": false, "details": {"error": {"code": "S215", "message": TAIL}}}),
+            StandDown::NotAnError,
+        ),
+        (
+            json!({"is_error": "true", "details": {"error": {"code": "S215", "message": TAIL}}}),
+            StandDown::NotAnError,
+        ),
         (json!({"is_error": true}), StandDown::NoError),
         (json!({"is_error": true, "details": [1]}), StandDown::NoError),
         (json!({"is_error": true, "details": {"error": null}}), StandDown::NoError),
@@ -65,12 +77,18 @@ fn each_rung_stands_down_for_its_own_reason() {
         (failed(&json!(""), TAIL), StandDown::OtherCode),
         (failed(&json!(215), TAIL), StandDown::OtherCode),
         (failed(&json!("S215"), "no marker"), StandDown::NoTail),
-        (failed(&json!(null), r#"x filesystem_access_request={"v":1,"requested_root":"/d"}"#), StandDown::OtherCode),
+        (
+            failed(&json!(null), r#"x filesystem_access_request={"v":1,"requested_root":"/d"}"#),
+            StandDown::OtherCode,
+        ),
         (failed(&json!(null), &TAIL.replace("S215", "S499")), StandDown::OtherCode),
         (failed(&json!("S215"), &format!("{TAIL} filesystem_access_request=")), StandDown::UnreadableTail),
         (failed(&json!("S215"), &format!("{TAIL}.")), StandDown::UnreadableTail),
         (failed(&json!("S215"), "filesystem_access_request=[1]"), StandDown::UnreadableTail),
-        (failed(&json!("S215"), r#"filesystem_access_request={"v":1,"dir":"/d"}"#), StandDown::UnreadableTail),
+        (
+            failed(&json!("S215"), r#"filesystem_access_request={"v":1,"dir":"/d"}"#),
+            StandDown::UnreadableTail,
+        ),
         (failed(&json!("S215"), &TAIL.replace(r#""/data/in/x""#, "5")), StandDown::UnreadableTail),
         (failed(&json!("S215"), &TAIL.replace("\"v\":1", "\"v\":2")), StandDown::OtherVersion),
         (failed(&json!("S215"), &TAIL.replace("\"v\":1", "\"v\":1.0")), StandDown::OtherVersion),
@@ -78,7 +96,10 @@ fn each_rung_stands_down_for_its_own_reason() {
         (failed(&json!("S215"), &TAIL.replace("/data/in\"", "data/in\"")), StandDown::RootNotAbsolute),
         (failed(&json!("S215"), &TAIL.replace("/data/in\"", "\"")), StandDown::RootNotAbsolute),
         (failed(&json!("S215"), &TAIL.replace("/data/in\"", "C:\\\\data\"")), StandDown::RootNotAbsolute),
-        (failed(&json!("S215"), &TAIL.replace("/data/in\"", &format!("/{}\"", "a".repeat(4096)))), StandDown::PathTooLong),
+        (
+            failed(&json!("S215"), &TAIL.replace("/data/in\"", &format!("/{}\"", "a".repeat(4096)))),
+            StandDown::PathTooLong,
+        ),
         (failed(&json!("S215"), &TAIL.replace("/data/in\"", "/data/\\u202egnp\"")), StandDown::DisguisedRoot),
     ];
     for (result, reason) in rows {
@@ -88,7 +109,8 @@ fn each_rung_stands_down_for_its_own_reason() {
 
 #[test]
 fn a_tail_without_a_path_still_asks() {
-    let asked = asked(&failed(&json!("S215"), r#"x filesystem_access_request={"v":1,"requested_root":"/data/in"}"#));
+    let asked =
+        asked(&failed(&json!("S215"), r#"x filesystem_access_request={"v":1,"requested_root":"/data/in"}"#));
     assert_eq!(asked, Ok(request("/data/in")));
 }
 
@@ -102,9 +124,7 @@ fn the_last_of_two_markers_counts_in_either_vocabulary() {
 
 #[test]
 fn the_first_text_block_is_read_only_beside_a_code() {
-    let result = |code: Value, content: Value| {
-        json!({"is_error": true, "content": content, "details": {"error": {"code": code, "message": "no marker"}}})
-    };
+    let result = |code: Value, content: Value| json!({"is_error": true, "content": content, "details": {"error": {"code": code, "message": "no marker"}}});
     let image_first = json!([{"type": "image", "data": "x"}, {"type": "text", "text": TAIL}]);
     assert_eq!(asked(&result(json!("C215"), image_first)).unwrap().error_code, "C215");
     assert_eq!(asked(&result(json!(null), json!([{"type": "text", "text": TAIL}]))), Err(StandDown::NoTail));

@@ -8,25 +8,113 @@ use super::visible::is_hidden;
 
 /// Names that mean a secret, lower case, in the singular, words joined. Sorted.
 const SECRET_NAMES: [&str; 57] = [
-    "accesskey", "accesstoken", "accountkey", "adminpass", "adminpassword", "amzsignature", "apikey", "apisecret",
-    "apitoken", "auth", "authorization", "authtoken", "bearer", "bearertoken", "clientsecret", "connectionstring",
-    "connstring", "cookie", "credential", "dbpass", "dbpassword", "deploykey", "dsn", "encryptionkey", "ftppass",
-    "googsignature", "hostkey", "idtoken", "jwt", "keypass", "mailpass", "masterkey", "mysqlpass", "passcode",
-    "passphrase", "passwd", "password", "privatekey", "pwd", "redispass", "refreshtoken", "rootpass", "secret",
-    "secretaccesskey", "secretkey", "securitytoken", "sessiontoken", "setcookie", "sharedaccesskey",
-    "sharedaccesssignature", "sharedsecret", "signingkey", "smtppass", "sshkey", "storepass", "token", "userpass",
+    "accesskey",
+    "accesstoken",
+    "accountkey",
+    "adminpass",
+    "adminpassword",
+    "amzsignature",
+    "apikey",
+    "apisecret",
+    "apitoken",
+    "auth",
+    "authorization",
+    "authtoken",
+    "bearer",
+    "bearertoken",
+    "clientsecret",
+    "connectionstring",
+    "connstring",
+    "cookie",
+    "credential",
+    "dbpass",
+    "dbpassword",
+    "deploykey",
+    "dsn",
+    "encryptionkey",
+    "ftppass",
+    "googsignature",
+    "hostkey",
+    "idtoken",
+    "jwt",
+    "keypass",
+    "mailpass",
+    "masterkey",
+    "mysqlpass",
+    "passcode",
+    "passphrase",
+    "passwd",
+    "password",
+    "privatekey",
+    "pwd",
+    "redispass",
+    "refreshtoken",
+    "rootpass",
+    "secret",
+    "secretaccesskey",
+    "secretkey",
+    "securitytoken",
+    "sessiontoken",
+    "setcookie",
+    "sharedaccesskey",
+    "sharedaccesssignature",
+    "sharedsecret",
+    "signingkey",
+    "smtppass",
+    "sshkey",
+    "storepass",
+    "token",
+    "userpass",
 ];
+
+/// Names so unmistakable that they need no boundary in front of them: `PGPASSWORD`, `oldpassword`. Plurals likewise.
+const UNMISTAKABLE: [&str; 5] = ["apikey", "passphrase", "passwd", "password", "privatekey"];
 
 /// Words behind a name that say only in which form the secret comes.
 const FORMS: [&str; 18] = [
-    "again", "b64", "base64", "confirm", "confirmation", "data", "encoded", "hash", "header", "hex", "plain",
-    "plaintext", "raw", "repeat", "str", "string", "text", "value",
+    "again",
+    "b64",
+    "base64",
+    "confirm",
+    "confirmation",
+    "data",
+    "encoded",
+    "hash",
+    "header",
+    "hex",
+    "plain",
+    "plaintext",
+    "raw",
+    "repeat",
+    "str",
+    "string",
+    "text",
+    "value",
 ];
 
 /// Words that make a number under a name such as `max_tokens` a quantity.
 const QUANTITIES: [&str; 21] = [
-    "available", "budget", "cached", "completion", "context", "count", "input", "limit", "max", "maximum", "min",
-    "minimum", "num", "number", "output", "prompt", "reasoning", "remaining", "total", "usage", "used",
+    "available",
+    "budget",
+    "cached",
+    "completion",
+    "context",
+    "count",
+    "input",
+    "limit",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "num",
+    "number",
+    "output",
+    "prompt",
+    "reasoning",
+    "remaining",
+    "total",
+    "usage",
+    "used",
 ];
 
 /// Longest part of a name that is looked at, in bytes, from its end.
@@ -44,7 +132,9 @@ pub(super) fn is_secret(name: &str) -> bool {
             return true;
         }
         match words.split_last() {
-            Some((last, rest)) if FORMS.contains(&last.as_str()) || last.bytes().all(|b| b.is_ascii_digit()) => {
+            Some((last, rest))
+                if FORMS.contains(&last.as_str()) || last.bytes().all(|b| b.is_ascii_digit()) =>
+            {
                 words = rest;
             }
             _ => return false,
@@ -80,7 +170,9 @@ fn ends_in_secret(words: &[String]) -> bool {
     (1..=words.len().min(3)).any(|count| {
         let joined = words[words.len() - count..].concat();
         let joined = joined.trim_end_matches(|c: char| c.is_ascii_digit());
-        let known = |name: &str| SECRET_NAMES.binary_search(&name).is_ok();
+        let known = |name: &str| {
+            SECRET_NAMES.binary_search(&name).is_ok() || UNMISTAKABLE.iter().any(|end| name.ends_with(end))
+        };
         known(joined) || joined.strip_suffix('s').is_some_and(known)
     })
 }
@@ -94,7 +186,9 @@ fn words(name: &str) -> Vec<String> {
     while let Some(c) = name.next() {
         let lower_follows = name.peek().is_some_and(char::is_ascii_lowercase);
         let humps = c.is_ascii_uppercase()
-            && (before.is_ascii_lowercase() || before.is_ascii_digit() || (before.is_ascii_uppercase() && lower_follows));
+            && (before.is_ascii_lowercase()
+                || before.is_ascii_digit()
+                || (before.is_ascii_uppercase() && lower_follows));
         if (humps || !c.is_alphanumeric()) && !word.is_empty() {
             words.push(std::mem::take(&mut word));
         }
@@ -127,15 +221,72 @@ mod tests {
     #[test]
     fn a_secret_name_is_known_in_every_spelling() {
         for name in [
-            "password", "Password", "PASSWORD", "token", "TOKEN", "api_key", "apikey", "APIKEY", "apiKey", "APIKey",
-            "X-Api-Key", "secret", "auth", "authorization", "Proxy-Authorization", "access_key", "accessKey",
-            "access_token", "accessToken", "refresh_token", "private_key", "privateKey", "PRIVATEKEY", "github_token",
-            "githubToken", "stripe_api_key", "clientSecret", "DB_PASSWORD", "passwords", "api_keys", "apiKeys",
-            "SecretString", "SECRET_KEY", "new_password_confirmation", "passwd", "pwd", "passphrase", "cookie",
-            "Cookie", "set-cookie", "Set-Cookie", "credential", "credentials", "session_token", "bearer",
-            "connection_string", "connectionString", "ConnectionStrings", "dsn", "SENTRY_DSN", "aws_secret_access_key",
-            "_authToken", "spring.datasource.password", "DB_PASSWORD_2", "password2", "token1", "auth_header",
-            "user password", "pass\u{200b}word", "MYSQL_PASS", "nPASSWORD", "tokens", "max_tokens", "secretValue",
+            "password",
+            "Password",
+            "PASSWORD",
+            "token",
+            "TOKEN",
+            "api_key",
+            "apikey",
+            "APIKEY",
+            "apiKey",
+            "APIKey",
+            "X-Api-Key",
+            "secret",
+            "auth",
+            "authorization",
+            "Proxy-Authorization",
+            "access_key",
+            "accessKey",
+            "access_token",
+            "accessToken",
+            "refresh_token",
+            "private_key",
+            "privateKey",
+            "PRIVATEKEY",
+            "github_token",
+            "githubToken",
+            "stripe_api_key",
+            "clientSecret",
+            "DB_PASSWORD",
+            "passwords",
+            "api_keys",
+            "apiKeys",
+            "SecretString",
+            "SECRET_KEY",
+            "new_password_confirmation",
+            "passwd",
+            "pwd",
+            "passphrase",
+            "cookie",
+            "Cookie",
+            "set-cookie",
+            "Set-Cookie",
+            "credential",
+            "credentials",
+            "session_token",
+            "bearer",
+            "connection_string",
+            "connectionString",
+            "ConnectionStrings",
+            "dsn",
+            "SENTRY_DSN",
+            "aws_secret_access_key",
+            "_authToken",
+            "spring.datasource.password",
+            "DB_PASSWORD_2",
+            "password2",
+            "token1",
+            "auth_header",
+            "user password",
+            "PGPASSWORD",
+            "oldpasswords",
+            "pass\u{200b}word",
+            "MYSQL_PASS",
+            "nPASSWORD",
+            "tokens",
+            "max_tokens",
+            "secretValue",
         ] {
             assert!(is_secret(name), "{name}");
         }
@@ -144,9 +295,34 @@ mod tests {
     #[test]
     fn a_name_that_only_sounds_alike_is_harmless() {
         for name in [
-            "", "_", "monkey", "author", "authors", "keyboard", "mytoken", "key", "keys", "path", "authority",
-            "secretary", "tokenizer", "token_count", "tokenCount", "token_type", "secret_name", "cookie_jar", "APİ_KEY",
-            "ключ", "passwordless", "public_key", "access_key_id", "compass", "oldpwd", "2", "value", "string",
+            "",
+            "_",
+            "monkey",
+            "author",
+            "authors",
+            "keyboard",
+            "mytoken",
+            "key",
+            "keys",
+            "path",
+            "authority",
+            "secretary",
+            "tokenizer",
+            "token_count",
+            "tokenCount",
+            "token_type",
+            "secret_name",
+            "cookie_jar",
+            "APİ_KEY",
+            "ключ",
+            "passwordless",
+            "public_key",
+            "access_key_id",
+            "compass",
+            "oldpwd",
+            "2",
+            "value",
+            "string",
         ] {
             assert!(!is_secret(name), "{name}");
         }
@@ -154,7 +330,11 @@ mod tests {
 
     #[test]
     fn a_quantity_is_told_by_its_plural_or_by_its_company() {
-        assert!(["max_tokens", "maxTokens", "tokens", "output_tokens", "max_token"].iter().all(|name| counts(name)));
+        assert!(
+            ["max_tokens", "maxTokens", "tokens", "output_tokens", "max_token"]
+                .iter()
+                .all(|name| counts(name))
+        );
         assert!(!["token", "password", "auth", "passwords"].iter().any(|name| counts(name)));
     }
 

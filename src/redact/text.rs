@@ -61,7 +61,8 @@ fn redact_json(text: &str, nesting: usize) -> Option<String> {
 fn scrub(value: &mut Value, nesting: usize) -> bool {
     match value {
         Value::Object(members) => {
-            let secret: Vec<bool> = members.iter().map(|(key, member)| pairs::hides(members, key, member)).collect();
+            let secret: Vec<bool> =
+                members.iter().map(|(key, member)| pairs::hides(members, key, member)).collect();
             let mut found = false;
             for (member, secret) in members.values_mut().zip(secret) {
                 found |= if secret { blot(member) } else { scrub(member, nesting) };
@@ -128,10 +129,11 @@ fn tail(text: &str) -> String {
 /// run too long to look back to its start counts as one unless it is the same character over and over.
 fn belongs_to_secret(text: &str, at: usize) -> bool {
     let earliest = text.ceil_char_boundary(at.saturating_sub(LOOK_BACK_BYTES));
-    let run_start = |ends: fn(char) -> bool| match text[earliest..at].char_indices().rev().find(|(_, c)| ends(*c)) {
-        Some((index, c)) => Some(earliest + index + c.len_utf8()),
-        None => (earliest == 0).then_some(0),
-    };
+    let run_start =
+        |ends: fn(char) -> bool| match text[earliest..at].char_indices().rev().find(|(_, c)| ends(*c)) {
+            Some((index, c)) => Some(earliest + index + c.len_utf8()),
+            None => (earliest == 0).then_some(0),
+        };
     // A name may stand in front of the run or, parted by a sign only, inside it.
     let starts = [run_start(breaks), run_start(|c| breaks(c) || matches!(c, '=' | ':'))];
     if starts == [None, None] {
@@ -149,7 +151,11 @@ fn belongs_to_secret(text: &str, at: usize) -> bool {
 
 /// Whether a character ends what could be one unbroken secret.
 fn breaks(c: char) -> bool {
-    c.is_whitespace() || matches!(c, '"' | '\'' | '`' | ';' | '&' | '|' | '<' | '>' | '(' | ')' | '{' | '}' | '[' | ']' | ',')
+    c.is_whitespace()
+        || matches!(
+            c,
+            '"' | '\'' | '`' | ';' | '&' | '|' | '<' | '>' | '(' | ')' | '{' | '}' | '[' | ']' | ','
+        )
 }
 
 /// The part `shown` of a text with each secret in it, or reaching into it, replaced.
