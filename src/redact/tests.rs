@@ -372,7 +372,7 @@ fn many_long_strings_do_not_cost_more_than_the_excerpt_may() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn no_piece_of_a_planted_secret_is_ever_shown(
