@@ -67,6 +67,9 @@ const SECRET_NAMES: [&str; 57] = [
     "userpass",
 ];
 
+/// Names so unmistakable that they need no boundary in front of them: `PGPASSWORD`, `oldpassword`. Plurals likewise.
+const UNMISTAKABLE: [&str; 5] = ["apikey", "passphrase", "passwd", "password", "privatekey"];
+
 /// Words behind a name that say only in which form the secret comes.
 const FORMS: [&str; 18] = [
     "again",
@@ -167,7 +170,9 @@ fn ends_in_secret(words: &[String]) -> bool {
     (1..=words.len().min(3)).any(|count| {
         let joined = words[words.len() - count..].concat();
         let joined = joined.trim_end_matches(|c: char| c.is_ascii_digit());
-        let known = |name: &str| SECRET_NAMES.binary_search(&name).is_ok();
+        let known = |name: &str| {
+            SECRET_NAMES.binary_search(&name).is_ok() || UNMISTAKABLE.iter().any(|end| name.ends_with(end))
+        };
         known(joined) || joined.strip_suffix('s').is_some_and(known)
     })
 }
@@ -274,6 +279,8 @@ mod tests {
             "token1",
             "auth_header",
             "user password",
+            "PGPASSWORD",
+            "oldpasswords",
             "pass\u{200b}word",
             "MYSQL_PASS",
             "nPASSWORD",

@@ -8,6 +8,7 @@
 mod assignments;
 mod keys;
 mod pairs;
+mod scan;
 mod shapes;
 mod text;
 mod visible;
@@ -41,7 +42,7 @@ const EXCERPT_BYTES: usize = 32 * 1024;
 /// Kept free for the markers and closing brackets of every open container.
 const RESERVED_BYTES: usize = DEPTH * 48;
 /// How many bytes of strings are searched for secrets in one excerpt; an item costs [`ITEM_COST`] besides.
-const SEARCHED_BYTES: usize = 2 * 1024 * 1024;
+const SEARCHED_BYTES: usize = 1024 * 1024;
 const ITEM_COST: usize = 32;
 
 /// The arguments as they may be shown: secrets replaced, long strings cut in the middle, hidden characters spelled,
@@ -97,7 +98,7 @@ impl Budget {
                 });
                 match entry {
                     Some((key, member)) => {
-                        let mark = shown.insert(key, member);
+                        let mark = shown.insert(&key, member);
                         let _ = self.pay(mark);
                     }
                     None => return Some(shown.truncated()),
@@ -159,10 +160,10 @@ struct Members {
 
 impl Members {
     /// Adds a member, and tells how many bytes its key has grown by to stay distinct.
-    fn insert(&mut self, key: String, member: Value) -> usize {
-        let mut name = key.clone();
+    fn insert(&mut self, key: &str, member: Value) -> usize {
+        let mut name = key.to_owned();
         while self.map.contains_key(&name) {
-            let repeats = self.repeats.entry(key.clone()).or_insert(1);
+            let repeats = self.repeats.entry(key.to_owned()).or_insert(1);
             *repeats += 1;
             name = format!("{key} ({repeats})");
         }
@@ -172,7 +173,7 @@ impl Members {
     }
 
     fn truncated(mut self) -> Value {
-        self.insert(TRUNCATED.to_owned(), Value::String(TRUNCATED.to_owned()));
+        self.insert(TRUNCATED, Value::String(TRUNCATED.to_owned()));
         Value::Object(self.map)
     }
 }

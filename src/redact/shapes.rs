@@ -70,11 +70,13 @@ static URLS: LazyLock<Regex> = LazyLock::new(|| constant(r#"[A-Za-z0-9+.-]://(?<
 static PLACES: LazyLock<Regex> = LazyLock::new(|| {
     let places = [
         r#"(?:^|\s)(?:-u|--user|--proxy-user)(?:\s+|=)["']?[^\s:"']+:(?<s1>[^\s"']+)"#,
-        r#"\bsshpass\s+-p\s*["']?(?<s2>[^\s"']+)"#,
-        r#"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;&]*?\s-p["']?(?<s3>[^\s"']+)"#,
+        r#"(?-u:\b)sshpass\s+-p\s*["']?(?<s2>[^\s"']+)"#,
+        r#"(?-u:\b)(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;&]*?\s-p["']?(?<s3>[^\s"']+)"#,
         r#"[?&]sig=(?<s4>[^\s&"']+)"#,
-        r#"hooks\.slack\.com/(?:services|workflows|triggers)/(?<s5>[A-Za-z0-9/_-]+)"#,
-        r#"discord(?:app)?\.com/api/webhooks/[0-9]+/(?<s6>[A-Za-z0-9_-]+)"#,
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?<s5>[A-Za-z0-9/_-]+)",
+        r"discord(?:app)?\.com/api/webhooks/[0-9]+/(?<s6>[A-Za-z0-9_-]+)",
+        r#"(?-u:\b)(?:docker|podman)\s+login(?-u:\b)[^\n|;&]*?\s-p\s*["']?(?<s7>[^\s"']+)"#,
+        r#"\s-pass(?:in|out)?\s+["']?pass:(?<s8>[^\s"']+)"#,
     ];
     constant(&places.join("|"))
 });
@@ -82,7 +84,7 @@ static PLACES: LazyLock<Regex> = LazyLock::new(|| {
 /// Pairs spelled as data inside a text: `"name": "Authorization", "value": "…"`.
 static PAIRS: LazyLock<Regex> = LazyLock::new(|| {
     constant(concat!(
-        r#"(?i)\b(?:name|key|header|field)[\\"']*\s*[:=]\s*[\\"']*(?<name>[A-Za-z0-9_.-]{2,64})[\\"']*\s*,"#,
+        r#"(?i)(?-u:\b)(?:name|key|header|field)[\\"']*\s*[:=]\s*[\\"']*(?<name>[A-Za-z0-9_.-]{2,64})[\\"']*\s*,?"#,
         r#"\s*[\\"']*value[\\"']*\s*[:=]\s*(?:\\*"(?<s1>(?:[^"\\]|\\[^"])*)|'(?<s2>[^']*)|(?<s3>[^\s,}"'\\]+))"#,
     ))
 });
@@ -108,7 +110,7 @@ pub(super) fn find(text: &str, cut: Cut) -> Vec<Range<usize>> {
     };
     every(&TOKENS, &["s"], &|_| true);
     every(&SCHEMES, &["s"], &is_credential);
-    every(&PLACES, &["s1", "s2", "s3", "s4", "s5", "s6"], &|captures| !is_numeric_user(captures));
+    every(&PLACES, &["s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"], &|captures| !is_numeric_user(captures));
     every(&PAIRS, &["s1", "s2", "s3"], &|captures| super::keys::is_secret(&captures["name"]));
     if text.contains("AKIA") || text.contains("ASIA") {
         every(&AWS_SECRETS, &["s"], &|captures| mixes_classes(&captures["s"]));

