@@ -179,9 +179,35 @@ impl Player<'_> {
             "engine->worker" => {
                 let text = body.to_string();
                 self.lines[at].done = self.plan.skip.iter().any(|(part, _)| text.contains(part));
+                if self.lines[at].done {
+                    self.until_callable(&body["frame"]["function_id"]).await;
+                } else if text.contains("worker_disconnected") {
+                    self.end_early(at).await;
+                }
             }
             _ => self.lines[at].done = true,
         }
+    }
+
+    /// A call that is left out still tells that its function could be called by then.
+    async fn until_callable(&mut self, function_id: &Value) {
+        let callable = async {
+            let question = json!({ "function_id": function_id });
+            while self.observer.call("engine::functions::info", question.clone()).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, callable).await.expect("the function appears");
+    }
+
+    /// The recording client noted its own disconnect only after the engine's word about it had come.
+    async fn end_early(&mut self, at: usize) {
+        let id = self.lines[at].body["frame"]["data"]["worker_id"].as_str().and_then(|id| self.pairs.get(id));
+        let open = self.clients.iter().find(|(_, client)| Some(&client.worker_id) == id);
+        let Some(conn) = open.map(|(conn, _)| conn.clone()) else { return };
+        let close = self.lines.iter_mut().find(|line| line.conn == conn && line.body["event"] == "closed");
+        close.expect("it closes some time").done = true;
+        self.end(at, &conn).await;
     }
 
     async fn open(&mut self, conn: &str, path: &str) {
