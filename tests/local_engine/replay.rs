@@ -213,9 +213,10 @@ impl Player<'_> {
     async fn open(&mut self, conn: &str, path: &str) {
         let client = Client::open(self.address, path).await;
         // The recorded greeting may stand before or after other lines; pair it here as well.
-        let greeting = self.lines.iter().find(|line| {
-            line.conn == conn && line.body["frame"]["type"] == "workerregistered" && !line.done
-        });
+        let greeting = self
+            .lines
+            .iter()
+            .find(|line| line.conn == conn && line.body["frame"]["type"] == "workerregistered" && !line.done);
         if let Some(greeting) = greeting {
             let id = greeting.body["frame"]["worker_id"].as_str().unwrap().to_owned();
             self.pairs.insert(id, client.worker_id.clone());
@@ -251,7 +252,8 @@ impl Player<'_> {
     async fn send(&mut self, at: usize) {
         self.lines[at].done = true;
         let (conn, body) = (self.lines[at].conn.clone(), self.lines[at].body.clone());
-        let text = body.get("frame").map_or_else(|| body["raw"].as_str().unwrap().to_owned(), Value::to_string);
+        let text =
+            body.get("frame").map_or_else(|| body["raw"].as_str().unwrap().to_owned(), Value::to_string);
         if self.plan.loose.iter().any(|(part, _)| text.contains(part)) {
             self.loose_ids.push(body["frame"]["invocation_id"].as_str().unwrap().to_owned());
         }
@@ -308,7 +310,9 @@ impl Player<'_> {
 
     async fn take_early(&mut self, conn: &str, wanted: usize, at: usize) {
         let mut frame_at = 0;
-        while let Some(frame) = self.clients.get(conn).and_then(|client| client.waiting.get(frame_at)).cloned() {
+        while let Some(frame) =
+            self.clients.get(conn).and_then(|client| client.waiting.get(frame_at)).cloned()
+        {
             let Some(line) = self.recorded(conn, wanted, at, &frame) else {
                 frame_at += 1;
                 continue;
@@ -343,7 +347,9 @@ impl Player<'_> {
             .collect();
         candidates.into_iter().find(|line| {
             let recorded = &self.lines[*line].body["frame"];
-            let loose = recorded["invocation_id"].as_str().is_some_and(|id| self.loose_ids.iter().any(|one| one == id));
+            let loose = recorded["invocation_id"]
+                .as_str()
+                .is_some_and(|id| self.loose_ids.iter().any(|one| one == id));
             let mut tried = self.pairs.clone();
             let fits = if loose {
                 same(&recorded["invocation_id"], &frame["invocation_id"], &mut tried)

@@ -86,7 +86,8 @@ plays! {
 #[tokio::test]
 async fn t08_state() {
     let engine = start(EngineOptions { state: state_with("s6"), ..EngineOptions::default() }).await;
-    play(engine.address(), &Plan { file: "08-state-set-get-list-delete-update.jsonl", ..Plan::default() }).await;
+    play(engine.address(), &Plan { file: "08-state-set-get-list-delete-update.jsonl", ..Plan::default() })
+        .await;
 }
 
 #[tokio::test]
@@ -98,7 +99,10 @@ async fn t11_configuration_and_t11b_after_a_restart() {
         until: Some(("order of events for rapid sets", "needs load")),
         loose: &[
             ("configuration::list", "the real engine lists entries of workers this one does not have"),
-            (r#""value":{"mode":"c"}"#, "the validator's words for a value outside an `enum` differ by version"),
+            (
+                r#""value":{"mode":"c"}"#,
+                "the validator's words for a value outside an `enum` differ by version",
+            ),
         ],
         ..Plan::default()
     };
@@ -142,7 +146,8 @@ async fn t19_introspection() {
 
 #[tokio::test]
 async fn t28_function_path_binds_end_with_the_engine() {
-    let stores = run(Plan { file: "28a-function-path-bind-before-engine-restart.jsonl", ..Plan::default() }).await;
+    let stores =
+        run(Plan { file: "28a-function-path-bind-before-engine-restart.jsonl", ..Plan::default() }).await;
     let engine = start(EngineOptions { state: Some(stores.state), ..EngineOptions::default() }).await;
     let plan = Plan { file: "28b-function-path-bind-after-engine-restart.jsonl", ..Plan::default() };
     play(engine.address(), &plan).await;

@@ -194,8 +194,10 @@ impl Client {
 
     /// The next call to one of this worker's functions.
     pub async fn invoked(&mut self, function_id: &str) -> Value {
-        self.find(function_id, |frame| frame["type"] == "invokefunction" && frame["function_id"] == function_id)
-            .await
+        self.find(function_id, |frame| {
+            frame["type"] == "invokefunction" && frame["function_id"] == function_id
+        })
+        .await
     }
 
     pub async fn reply(&mut self, invocation: &Value, result: Value) {
