@@ -2,6 +2,8 @@
 
 #[path = "local_engine/faults.rs"]
 mod faults;
+#[path = "local_engine/host.rs"]
+mod host;
 #[path = "local_engine/protocol.rs"]
 mod protocol;
 #[path = "local_engine/replay.rs"]

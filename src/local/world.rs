@@ -143,7 +143,7 @@ impl World {
             Inbound::RegisterFunction(form) => self.register_function(from, form),
             Inbound::UnregisterFunction { id } => self.unregister_function(from, id),
             Inbound::RegisterTriggerType(form) => self.register_type(from, form),
-            Inbound::RegisterTrigger(form) => self.register_bind(from, form),
+            Inbound::RegisterTrigger(form) => self.register_bind(from, &form),
             Inbound::UnregisterTrigger { id } => drop(self.unbind(&id)),
             _ => {}
         }

@@ -3,12 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use approval_gate::local::{Engine, EngineOptions, StateStore, Stores};
 use serde_json::json;
 
+use super::host::Host;
 use super::replay::{Plan, play};
 use super::wire::{Client, Ended};
 
@@ -25,20 +22,10 @@ const NOT_PLAYED: &[(&str, &str)] = &[
     ),
 ];
 
-async fn start(options: EngineOptions) -> Engine {
-    Engine::start(EngineOptions { grace: Duration::from_millis(300), ..options }).await.unwrap()
-}
-
-async fn run(plan: Plan) -> Stores {
-    let engine = start(EngineOptions::default()).await;
-    play(engine.address(), &plan).await;
-    engine.stop().await
-}
-
-fn state_with(scope: &str) -> Option<StateStore> {
-    let mut state = StateStore::default();
-    state.set(scope, "k", json!(1));
-    Some(state)
+async fn run(plan: Plan) -> Host {
+    let host = Host::start(&[]).await;
+    play(host.address, &plan).await;
+    host
 }
 
 macro_rules! plays {
@@ -85,20 +72,19 @@ plays! {
 
 #[tokio::test]
 async fn t08_state() {
-    let engine = start(EngineOptions { state: state_with("s6"), ..EngineOptions::default() }).await;
-    play(engine.address(), &Plan { file: "08-state-set-get-list-delete-update.jsonl", ..Plan::default() })
-        .await;
+    let host = Host::start(&[]).await;
+    host.set("s6", "k", json!(1)).await;
+    play(host.address, &Plan { file: "08-state-set-get-list-delete-update.jsonl", ..Plan::default() }).await;
 }
 
 #[tokio::test]
 async fn t11_configuration_and_t11b_after_a_restart() {
-    let environment = BTreeMap::from([("MY_TEST_VAR".to_owned(), "7".to_owned())]);
-    let engine = start(EngineOptions { environment, ..EngineOptions::default() }).await;
+    let host = Host::start(&[("MY_TEST_VAR", "7")]).await;
     let plan = Plan {
         file: "11-configuration.jsonl",
         until: Some(("order of events for rapid sets", "needs load")),
         loose: &[
-            ("configuration::list", "the real engine lists entries of workers this one does not have"),
+            ("configuration::list", "the real engine lists entries of workers the local one does not have"),
             (
                 r#""value":{"mode":"c"}"#,
                 "the validator's words for a value outside an `enum` differ by version",
@@ -106,26 +92,24 @@ async fn t11_configuration_and_t11b_after_a_restart() {
         ],
         ..Plan::default()
     };
-    play(engine.address(), &plan).await;
-    let mut client = Client::open(engine.address(), "/").await;
+    play(host.address, &plan).await;
+    let mut client = Client::open(host.address, "/").await;
     client.call("configuration::set", json!({ "id": "ok_id-1", "value": { "n": 1042 } })).await.unwrap();
-    let configuration = Some(engine.stop().await.configuration);
-    let engine = start(EngineOptions { configuration, ..EngineOptions::default() }).await;
-    let plan = Plan { file: "11b-configuration-after-engine-restart.jsonl", ..Plan::default() };
-    play(engine.address(), &plan).await;
+    let host = host.restart(&[]).await;
+    play(host.address, &Plan { file: "11b-configuration-after-engine-restart.jsonl", ..Plan::default() })
+        .await;
 }
 
 #[tokio::test]
 async fn t16_malformed() {
-    let engine = start(EngineOptions { state: state_with("s15"), ..EngineOptions::default() }).await;
-    play(engine.address(), &Plan { file: "16-malformed-and-keepalive.jsonl", ..Plan::default() }).await;
+    let host = Host::start(&[]).await;
+    host.set("s15", "k", json!(1)).await;
+    play(host.address, &Plan { file: "16-malformed-and-keepalive.jsonl", ..Plan::default() }).await;
 }
 
 #[tokio::test]
 async fn t19_introspection() {
-    let options = EngineOptions { functions_period: Duration::from_millis(200), ..EngineOptions::default() };
-    let engine = start(options).await;
-    const OTHERS: &str = "the real engine has functions, schemas and workers this one does not have";
+    const OTHERS: &str = "the real engine has functions, schemas and workers the local one does not have";
     let plan = Plan {
         file: "19-introspection.jsonl",
         skip: &[("functions_changed", "carries the real engine's whole list; tested by hand")],
@@ -141,16 +125,19 @@ async fn t19_introspection() {
         ],
         ..Plan::default()
     };
-    play(engine.address(), &plan).await;
+    run(plan).await;
 }
 
 #[tokio::test]
 async fn t28_function_path_binds_end_with_the_engine() {
-    let stores =
+    let host =
         run(Plan { file: "28a-function-path-bind-before-engine-restart.jsonl", ..Plan::default() }).await;
-    let engine = start(EngineOptions { state: Some(stores.state), ..EngineOptions::default() }).await;
-    let plan = Plan { file: "28b-function-path-bind-after-engine-restart.jsonl", ..Plan::default() };
-    play(engine.address(), &plan).await;
+    let host = host.restart(&[]).await;
+    play(
+        host.address,
+        &Plan { file: "28b-function-path-bind-after-engine-restart.jsonl", ..Plan::default() },
+    )
+    .await;
 }
 
 #[test]
