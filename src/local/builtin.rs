@@ -39,7 +39,8 @@ struct BuiltinType {
     worker: &'static str,
     description: &'static str,
     family: Family,
-    accepts: fn(&Value) -> Result<(), String>,
+    /// Whether a bind's config can be read; absent = any config is taken.
+    accepts: Option<fn(&Value) -> Result<(), String>>,
 }
 
 macro_rules! functions {
@@ -73,62 +74,58 @@ static TYPES: &[BuiltinType] = &[
         worker: "iii-state",
         description: "fires when a value in the state store is created, updated or deleted",
         family: Family::State,
-        accepts: state::accepts,
+        accepts: Some(state::accepts),
     },
     BuiltinType {
         id: "configuration",
         worker: "configuration",
         description: "fires when a configuration entry is registered, updated or deleted",
         family: Family::Configuration,
-        accepts: configuration::accepts,
+        accepts: Some(configuration::accepts),
     },
     BuiltinType {
         id: "engine::workers-available",
         worker: "engine",
         description: "fires when a worker connects, announces itself or disconnects",
         family: Family::Engine,
-        accepts: anything,
+        accepts: None,
     },
     BuiltinType {
         id: "engine::functions-available",
         worker: "engine",
         description: "fires when the set of functions has changed",
         family: Family::Engine,
-        accepts: anything,
+        accepts: None,
     },
     BuiltinType {
         id: harness_hooks::PRE_TRIGGER,
         worker: "harness",
         description: "asked before a function call runs",
         family: Family::Harness,
-        accepts: harness_hooks::accepts_pre,
+        accepts: Some(harness_hooks::accepts_pre),
     },
     BuiltinType {
         id: harness_hooks::POST_TRIGGER,
         worker: "harness",
         description: "asked after a function call ran",
         family: Family::Harness,
-        accepts: harness_hooks::accepts_post,
+        accepts: Some(harness_hooks::accepts_post),
     },
     BuiltinType {
         id: harness::TURN_COMPLETED,
         worker: "harness",
         description: "fires when a turn is over",
         family: Family::Harness,
-        accepts: harness::accepts_turn_completed,
+        accepts: Some(harness::accepts_turn_completed),
     },
     BuiltinType {
         id: session_manager::DELETED,
         worker: "session-manager",
         description: "fires when a session is deleted",
         family: Family::Sessions,
-        accepts: session_manager::accepts_deleted,
+        accepts: Some(session_manager::accepts_deleted),
     },
 ];
-
-fn anything(_config: &Value) -> Result<(), String> {
-    Ok(())
-}
 
 /// A world without connections.
 pub(super) fn world(harness: bool, session_manager: bool) -> World {
@@ -175,7 +172,8 @@ pub(super) fn worker_of_type(id: &str) -> &'static str {
 
 /// Whether a built-in type takes a config; the message says why not.
 pub(super) fn accepts(trigger_type: &str, config: &Value) -> Result<(), String> {
-    TYPES.iter().find(|kind| kind.id == trigger_type).map_or(Ok(()), |kind| (kind.accepts)(config))
+    let kind = TYPES.iter().find(|kind| kind.id == trigger_type);
+    kind.and_then(|kind| kind.accepts).map_or(Ok(()), |accepts| accepts(config))
 }
 
 /// Runs a built-in function.

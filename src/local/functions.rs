@@ -320,6 +320,8 @@ fn bind_info(world: &World, filter: &Filter) -> Result<Value, ErrorBody> {
         return Err(ErrorBody::new("NOT_FOUND", format!("Registered trigger '{id}' was not found.")));
     };
     let mut info = bind_summary(world, bind);
+    // The summary is for lists only.
+    info.as_object_mut().and_then(|info| info.remove("config_summary"));
     if let Some(metadata) = &bind.form.metadata {
         info["metadata"] = metadata.clone();
     }

@@ -174,11 +174,10 @@ fn open(hub: &Hub, form: TriggerInput) -> (Context, Value, Option<String>) {
     let call_id = form.call.id.unwrap_or_else(|| format!("call_{}", Uuid::new_v4().simple()));
     let mut turns = hub.turns();
     let current = turns.by_session.get(&form.session_id).filter(|turn| turn.ended.is_none());
-    let goes_on =
-        current.is_some_and(|turn| form.turn_id.as_ref().is_none_or(|wanted| *wanted == turn.turn_id));
+    let goes_on = current.is_some_and(|turn| form.turn_id.as_ref().is_none_or(|wanted| *wanted == turn.id));
     if !goes_on {
         let turn = Turn {
-            turn_id: form.turn_id.unwrap_or_else(|| format!("t_{}", Uuid::new_v4().simple())),
+            id: form.turn_id.unwrap_or_else(|| format!("t_{}", Uuid::new_v4().simple())),
             step: 0,
             depth: 0,
             metadata: None,
@@ -210,7 +209,7 @@ fn open(hub: &Hub, form: TriggerInput) -> (Context, Value, Option<String>) {
     }
     let about = Context {
         session_id: form.session_id,
-        turn_id: turn.turn_id.clone(),
+        turn_id: turn.id.clone(),
         step: turn.step,
         depth: turn.depth,
         metadata: turn.metadata.clone(),
@@ -243,7 +242,7 @@ fn end(hub: &Arc<Hub>, session_id: &str, status: &str, reason: Option<&str>) -> 
     for child in children_of(hub, session_id) {
         end(hub, &child, status, reason);
     }
-    let mut payload = json!({ "session_id": session_id, "turn_id": turn.turn_id, "status": status,
+    let mut payload = json!({ "session_id": session_id, "turn_id": turn.id, "status": status,
         "terminal": true, "timestamp": clock::now_ms() });
     if let Some(reason) = reason {
         payload["reason"] = reason.into();

@@ -62,7 +62,7 @@ pub(super) async fn resolve(hub: &Arc<Hub>, form: ResolveInput) -> Result<Value,
         let once = form.fs_scope.unwrap_or_default().grants;
         run(hub, &taken, &once).await
     } else {
-        ChainEnd::Passed(delivered(&taken.about, form.content, form.is_error, form.details))
+        ChainEnd::Passed(delivered(&taken.about, form.content, form.is_error, &form.details))
     };
     Ok(json!({ "resolved": true, "turn_resumed": settle(hub, &taken.about, end) }))
 }
@@ -101,8 +101,8 @@ async fn run(hub: &Arc<Hub>, taken: &Taken, once: &[String]) -> ChainEnd {
     }
 }
 
-fn delivered(about: &Context, content: Option<Value>, is_error: bool, details: Value) -> Value {
-    let mut result = about.result("", is_error, &details);
+fn delivered(about: &Context, content: Option<Value>, is_error: bool, details: &Value) -> Value {
+    let mut result = about.result("", is_error, details);
     if let Some(content) = content {
         result["content"] = content;
     }

@@ -255,9 +255,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn run(old: Option<Value>, ops: Value) -> (Value, Vec<String>) {
+    fn run(old: Option<&Value>, ops: Value) -> (Value, Vec<String>) {
         let ops: Vec<Op> = serde_json::from_value(ops).unwrap();
-        let (new, errors) = apply(old.as_ref(), &ops);
+        let (new, errors) = apply(old, &ops);
         (new, errors.iter().map(|error| error["code"].as_str().unwrap().to_owned()).collect())
     }
 
@@ -274,7 +274,7 @@ mod tests {
             (json!({"type":"merge","value":deep}), "merge.value.too_deep"),
             (json!({"type":"merge","value":wide}), "merge.value.too_many_keys"),
         ] {
-            let (new, codes) = run(Some(json!({"k":1})), json!([op]));
+            let (new, codes) = run(Some(&json!({"k":1})), json!([op]));
             assert_eq!((new, codes), (json!({"k":1}), vec![code.to_owned()]), "{op}");
         }
     }

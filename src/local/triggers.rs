@@ -52,11 +52,11 @@ pub(super) enum BindOutcome {
 
 impl World {
     /// Takes a bind from a connection and tells it about a refusal.
-    pub(super) fn register_bind(&mut self, from: Uuid, form: BindForm) {
+    pub(super) fn register_bind(&mut self, from: Uuid, form: &BindForm) {
         let Some(connection) = self.connections.get(&from) else { return };
         let home = connection.namespace().to_owned();
         if let BindOutcome::Refused(error) = self.bind(form.clone(), Some(from), &home, None) {
-            self.send(from, frame::bind_refused(&form, &error));
+            self.send(from, frame::bind_refused(form, &error));
         }
     }
 

@@ -28,7 +28,7 @@ pub(super) struct CallRecord {
 /// The current turn of a session.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
-    pub(super) turn_id: String,
+    pub(super) id: String,
     pub(super) step: u64,
     pub(super) depth: u64,
     /// The options metadata of the send; absent where it had none.
@@ -55,7 +55,7 @@ impl Turn {
             None if pending.is_empty() => "running",
             None => "awaiting_functions",
         };
-        json!({ "turn_id": self.turn_id, "status": status, "step": self.step, "depth": self.depth,
+        json!({ "turn_id": self.id, "status": status, "step": self.step, "depth": self.depth,
             "pending_function_calls": pending })
     }
 }
@@ -69,7 +69,7 @@ pub struct Turns {
 impl Turns {
     /// The running turn of a session, if it is the one named.
     pub(super) fn running(&mut self, session_id: &str, turn_id: &str) -> Option<&mut Turn> {
-        self.by_session.get_mut(session_id).filter(|turn| turn.turn_id == turn_id && turn.ended.is_none())
+        self.by_session.get_mut(session_id).filter(|turn| turn.id == turn_id && turn.ended.is_none())
     }
 
     /// Changes where a call stands, if its turn still runs. Says whether it did.
@@ -80,7 +80,7 @@ impl Turns {
 
     /// Settles a call with its result.
     pub(super) fn settle(&mut self, session_id: &str, turn_id: &str, call_id: &str, result: &Value) {
-        let turn = self.by_session.get_mut(session_id).filter(|turn| turn.turn_id == turn_id);
+        let turn = self.by_session.get_mut(session_id).filter(|turn| turn.id == turn_id);
         if let Some(call) = turn.and_then(|turn| turn.calls.get_mut(call_id)) {
             call.state = CallState::Done;
             call.result = Some(result.clone());

@@ -41,6 +41,22 @@ pub(super) struct Profile {
     pub(super) isolation: Option<String>,
 }
 
+impl Profile {
+    /// Takes a later announcement: what it leaves out stays.
+    fn update(&mut self, later: Self) {
+        let earlier = std::mem::take(self);
+        *self = Self {
+            name: later.name.or(earlier.name),
+            version: later.version.or(earlier.version),
+            runtime: later.runtime.or(earlier.runtime),
+            os: later.os.or(earlier.os),
+            pid: later.pid.or(earlier.pid),
+            description: later.description.or(earlier.description),
+            isolation: later.isolation.or(earlier.isolation),
+        };
+    }
+}
+
 /// One live connection.
 pub(super) struct Connection {
     pub(super) token: String,
@@ -127,7 +143,7 @@ impl World {
             Inbound::RegisterFunction(form) => self.register_function(from, form),
             Inbound::UnregisterFunction { id } => self.unregister_function(from, id),
             Inbound::RegisterTriggerType(form) => self.register_type(from, form),
-            Inbound::RegisterTrigger(form) => self.register_bind(from, form),
+            Inbound::RegisterTrigger(form) => self.register_bind(from, &form),
             Inbound::UnregisterTrigger { id } => drop(self.unbind(&id)),
             _ => {}
         }
@@ -166,7 +182,7 @@ impl World {
             return Announced::Conflict;
         }
         if let Some(connection) = self.connections.get_mut(&id) {
-            connection.profile = profile;
+            connection.profile.update(profile);
         }
         self.release(id, namespace);
         Announced::Accepted

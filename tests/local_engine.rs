@@ -1,0 +1,16 @@
+//! The local engine against the transcripts of the real one, and what the transcripts do not show.
+
+#[path = "local_engine/faults.rs"]
+mod faults;
+#[path = "local_engine/host.rs"]
+mod host;
+#[path = "local_engine/protocol.rs"]
+mod protocol;
+#[path = "local_engine/replay.rs"]
+mod replay;
+#[path = "local_engine/stand_ins.rs"]
+mod stand_ins;
+#[path = "local_engine/transcripts.rs"]
+mod transcripts;
+#[path = "local_engine/wire.rs"]
+mod wire;

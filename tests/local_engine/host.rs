@@ -1,0 +1,125 @@
+//! The engine the transcripts are played on: the local one, or the real one whose binary `III_ENGINE_BIN` names.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use approval_gate::local::{ConfigurationStore, Engine, EngineOptions};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+use super::wire::{Client, PATIENCE};
+
+/// An engine to play on. Ends when dropped.
+pub struct Host {
+    pub address: SocketAddr,
+    running: Running,
+}
+
+enum Running {
+    Local(Engine),
+    Real { binary: PathBuf, folder: TempDir, child: Child },
+}
+
+impl Host {
+    pub async fn start(environment: &[(&str, &str)]) -> Self {
+        let environment = owned(environment);
+        let Some(binary) = std::env::var_os("III_ENGINE_BIN").map(PathBuf::from) else {
+            let engine = local(&environment, None).await;
+            return Self { address: engine.address(), running: Running::Local(engine) };
+        };
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let folder = tempfile::tempdir().unwrap();
+        let child = real(&binary, &folder, address, &environment).await;
+        Self { address, running: Running::Real { binary, folder, child } }
+    }
+
+    /// Puts a value into the state store before anything is played.
+    pub async fn set(&self, scope: &str, key: &str, value: Value) {
+        let mut client = Client::open(self.address, "/").await;
+        client.call("state::set", json!({ "scope": scope, "key": key, "value": value })).await.unwrap();
+    }
+
+    /// Kills the engine and starts it again: configuration values survive, nothing else does.
+    pub async fn restart(self, environment: &[(&str, &str)]) -> Self {
+        let Self { address, running } = self;
+        let variables = owned(environment);
+        match running {
+            Running::Local(engine) => {
+                let engine = local(&variables, Some(engine.stop().await.configuration)).await;
+                Self { address: engine.address(), running: Running::Local(engine) }
+            }
+            Running::Real { binary, folder, mut child } => {
+                child.kill().await.unwrap();
+                let child = real(&binary, &folder, address, &variables).await;
+                Self { address, running: Running::Real { binary, folder, child } }
+            }
+        }
+    }
+}
+
+fn owned(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
+    variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+async fn local(environment: &BTreeMap<String, String>, configuration: Option<ConfigurationStore>) -> Engine {
+    let options = EngineOptions {
+        grace: Duration::from_millis(300),
+        functions_period: Duration::from_millis(200),
+        environment: environment.clone(),
+        configuration,
+        ..EngineOptions::default()
+    };
+    Engine::start(options).await.unwrap()
+}
+
+async fn real(
+    binary: &PathBuf,
+    folder: &TempDir,
+    address: SocketAddr,
+    environment: &BTreeMap<String, String>,
+) -> Child {
+    let path = folder.path();
+    let directory = path.join("config");
+    std::fs::create_dir_all(&directory).unwrap();
+    let workers = json!({ "workers": [
+        { "name": "iii-worker-manager", "config": { "host": "127.0.0.1", "port": address.port() } },
+        { "name": "configuration", "config": { "adapter": { "name": "fs", "config": { "directory": directory } } } },
+        { "name": "iii-state",
+          "config": { "adapter": { "name": "kv", "config": { "store_method": "in_memory" } } } },
+        { "name": "iii-telemetry", "config": { "enabled": false } },
+        { "name": "iii-observability", "config": { "enabled": false } },
+    ] });
+    // JSON is YAML. The engine rewrites the file, so each start gets a fresh one.
+    std::fs::write(path.join("engine.yaml"), workers.to_string()).unwrap();
+    let child = Command::new(binary)
+        .arg("--config")
+        .arg(path.join("engine.yaml"))
+        .arg("--no-update-check")
+        .current_dir(path)
+        .env("HOME", path)
+        .env("XDG_DATA_HOME", path)
+        .env("III_TELEMETRY_ENABLED", "false")
+        .env("IIIWORKER_DISABLE_BUILTIN_DAEMONS", "1")
+        .envs(environment)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let answers = async {
+        while tokio::net::TcpStream::connect(address).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, answers).await.expect("the engine listens");
+    child
+}
