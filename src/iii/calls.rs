@@ -61,8 +61,6 @@ fn describe(error: &serde_json::Error) -> String {
 pub(super) enum Outcome {
     Answered(Option<Box<RawValue>>),
     Refused(ErrorBody),
-    /// The answer came, but its frame could not be understood.
-    Unreadable(&'static str),
     Lost,
 }
 

@@ -60,6 +60,9 @@ impl Client {
         deadline: Deadline,
     ) -> Result<Answer, CallError> {
         let started = Instant::now();
+        if started >= deadline.instant() {
+            return Err(CallError::Deadline { function_id: function_id.to_owned(), waited_ms: 0 });
+        }
         let link = self.link().ok_or(CallError::NotConnected)?;
         let invocation_id = Uuid::new_v4();
         let frame = invoke_frame(function_id, data, Some(invocation_id), None, None)?;
@@ -71,9 +74,6 @@ impl Client {
             Ok(Outcome::Answered(result)) => Ok(Answer { function_id, result }),
             Ok(Outcome::Refused(body)) => {
                 Err(CallError::Refused { function_id, code: body.code, message: body.message })
-            }
-            Ok(Outcome::Unreadable(what)) => {
-                Err(CallError::Unreadable { function_id, reason: what.to_owned() })
             }
             Ok(Outcome::Lost) => Err(CallError::ConnectionLost { function_id }),
             Err(_) => {
@@ -178,6 +178,15 @@ mod tests {
         assert_eq!(error, CallError::Deadline { function_id: "f".into(), waited_ms: 50 });
         assert!(!error.never_sent());
         assert_eq!(client.pending_calls(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_call_whose_deadline_has_passed_is_not_sent() {
+        let (client, link) = connected();
+        let error = client.call("f", &json!(1), Deadline::after_ms(0)).await.unwrap_err();
+        assert_eq!(error, CallError::Deadline { function_id: "f".into(), waited_ms: 0 });
+        link.outbound.finish();
+        assert!(link.outbound.take().await.is_none());
     }
 
     #[tokio::test]

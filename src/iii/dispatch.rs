@@ -108,9 +108,6 @@ impl Dispatch {
                 let error = ErrorBody::new(INVOCATION_FAILED, format!("the call cannot be read: {what}"));
                 self.answer(link, invocation_id, "unknown", &Err(error), received);
             }
-            Undecodable::Answer { invocation_id, what } => {
-                link.calls.settle(invocation_id, || Outcome::Unreadable(what));
-            }
         }
     }
 

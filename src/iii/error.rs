@@ -39,7 +39,8 @@ pub enum CallError {
     /// There is no connection, or it was closing when the call was made. Nothing was sent.
     #[error("not connected to the engine")]
     NotConnected,
-    /// No answer in time. The call may have been executed, or may still be.
+    /// No answer in time. The call may have been executed, or may still be, unless nothing was waited for: a call whose
+    /// deadline has passed is not sent.
     #[error("no answer from `{function_id}` within {waited_ms} ms")]
     Deadline {
         /// The function called.
@@ -66,7 +67,7 @@ pub enum CallError {
     /// The answer does not have the shape that the caller expects.
     #[error("the answer of `{function_id}` cannot be read: {reason}")]
     Unreadable {
-        /// The function called; empty if it is not known where the error arose.
+        /// The function called.
         function_id: String,
         /// Position and kind of the mistake, without values.
         reason: String,

@@ -128,7 +128,17 @@ impl Lifecycle {
                 self.status.send_replace(Status::Standby { owner_worker_id });
             }
             Ending::Lost(reason) => {
-                tracing::warn!(attempts = self.attempts, reason, "not connected to the engine");
+                let repeats = matches!(&*self.status.borrow(),
+                    Status::Connecting { last_error: Some(last), .. } if *last == reason);
+                if repeats {
+                    tracing::debug!(attempts = self.attempts, reason, "still not connected to the engine");
+                } else {
+                    tracing::warn!(
+                        attempts = self.attempts,
+                        reason,
+                        "not connected to the engine, will try again"
+                    );
+                }
                 self.standing_by = false;
                 let (attempts, last_error) = (self.attempts.saturating_add(1), Some(reason));
                 self.status.send_replace(Status::Connecting { attempts, last_error });
@@ -143,12 +153,13 @@ impl Lifecycle {
         self.retire_previous(&link);
         let (refusals, refused) = mpsc::channel(MAX_REFUSALS);
         let dispatch = Arc::clone(&self.dispatch);
+        // Before anything is read: a handler may call back at once.
+        self.client.attach(Some(Arc::clone(&link)));
         let mut io = JoinSet::new();
         io.spawn(connection::read(Arc::clone(&link), stream, move |link, text, received| {
             dispatch.receive(link, text, received, &refusals);
         }));
         let writer = io.spawn(connection::write(Arc::clone(&link), sink));
-        self.client.attach(Some(Arc::clone(&link)));
 
         let end = self.live(&link, refused).await;
 

@@ -113,13 +113,6 @@ pub enum Undecodable {
         /// What could not be read.
         what: &'static str,
     },
-    /// An answer to a call of ours; the call need not wait for its deadline.
-    Answer {
-        /// The id of our call.
-        invocation_id: Uuid,
-        /// What could not be read.
-        what: &'static str,
-    },
 }
 
 /// The keys that we look at. All of one frame are collected as text first, so that a mistake in one of them does not
