@@ -82,15 +82,12 @@ pub fn start(options: &Options) -> Worker {
         env!("CARGO_PKG_VERSION"),
         env!("CARGO_PKG_DESCRIPTION"),
     );
-    let (_, session) = iii::start(
-        session_options,
-        |client| {
-            let engine: SharedEngine = Arc::new(client);
-            registry(shared.get_or_init(|| Context::new(&engine)))
-        },
-        prepare,
-    );
-    let context = Arc::clone(shared.get().expect("`iii::start` builds the registry before it returns"));
+    let built = |client: Client| {
+        let engine: SharedEngine = Arc::new(client);
+        Arc::clone(shared.get_or_init(|| Context::new(&engine)))
+    };
+    let (client, session) = iii::start(session_options, |client| registry(&built(client)), prepare);
+    let context = built(client);
     Worker { context, session, fatal, url: options.url.clone() }
 }
 
@@ -150,7 +147,7 @@ async fn after_connect(context: &Context) {
         Ok(0) => {}
         Ok(events) => tracing::info!(events, "resolved events of an earlier run were sent"),
         Err(error) => {
-            tracing::warn!(%error, "the inbox could not be looked through for events of an earlier run")
+            tracing::warn!(%error, "the inbox could not be looked through for events of an earlier run");
         }
     }
 }

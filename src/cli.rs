@@ -13,7 +13,7 @@ pub const DEFAULT_URL: &str = "ws://127.0.0.1:49134";
 #[derive(Debug, Parser)]
 #[command(name = "approval-gate", version, after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The engine's address. Else `III_URL`, else `III_ENGINE_URL`, else ws://127.0.0.1:49134.
+    /// The engine's address. Else `III_URL`, else `III_ENGINE_URL`, else `ws://127.0.0.1:49134`.
     #[arg(long, global = true, value_name = "WS_URL")]
     pub url: Option<String>,
 

@@ -433,10 +433,10 @@ mod tests {
     fn hostile_files_are_refused_in_little_time_and_space() {
         let mut bomb = String::from("a: &a [x,x,x,x,x,x,x,x,x]\n");
         for (this, last) in ('b'..='z').zip('a'..) {
-            bomb.push_str(&format!("{this}: &{this} [{}]\n", vec![format!("*{last}"); 9].join(",")));
+            bomb += &format!("{this}: &{this} [{}]\n", vec![format!("*{last}"); 9].join(","));
         }
         let deep = format!("rules: {}{}", "[".repeat(100_000), "]".repeat(100_000));
-        let deep_block = (0..5_000).map(|n| format!("{}a:\n", " ".repeat(n % 400))).collect::<String>();
+        let deep_block = (0..5_000).map(|n| " ".repeat(n % 400) + "a:\n").collect::<String>();
         let large = "#".repeat(usize::try_from(MAX_BYTES).unwrap() + 1);
         for text in [bomb, deep, deep_block, large] {
             assert!(parse(&text, &env).is_err());

@@ -71,6 +71,9 @@ pub enum StandDown {
     /// Rung 3: the root has characters in it that a reader would not see.
     #[error("the requested root has hidden characters in it")]
     DisguisedRoot,
+    /// Rung 3: the call's own arguments carry a marker, so the request may be the agent's and not the jail's.
+    #[error("the arguments of the call carry an access request of their own")]
+    ForgedRequest,
     /// Rung 4: the root is the session's workspace or under it, where access was given already.
     #[error("the requested root is inside the session workspace")]
     InsideWorkspace,
@@ -107,7 +110,7 @@ impl StandDown {
     pub fn severity(self) -> Severity {
         match self {
             Self::InsideWorkspace => Severity::Error,
-            Self::WholeDisk | Self::DisguisedRoot => Severity::Warn,
+            Self::WholeDisk | Self::DisguisedRoot | Self::ForgedRequest => Severity::Warn,
             _ => Severity::Quiet,
         }
     }
@@ -116,6 +119,19 @@ impl StandDown {
 /// Whether the watch is about calls of this function: `shell::*` and `coder::*` (contract §4).
 pub fn watches(function_id: &str) -> bool {
     function_id.starts_with("shell::") || function_id.starts_with("coder::")
+}
+
+/// Whether the call's own arguments carry a marker. An error message may repeat them to its very end without a tail
+/// of its own, and would then ask for whatever the agent wrote.
+pub fn carries_request(arguments: &Value) -> bool {
+    match arguments {
+        Value::String(text) => tail::has_marker(text),
+        Value::Array(items) => items.iter().any(carries_request),
+        Value::Object(fields) => {
+            fields.iter().any(|(key, value)| tail::has_marker(key) || carries_request(value))
+        }
+        _ => false,
+    }
 }
 
 /// What a post-trigger `result` asks for, if it asks: rungs 1 to 3. Any JSON is taken; what is not understood is not

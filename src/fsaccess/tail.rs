@@ -37,6 +37,11 @@ pub(super) struct Tail {
     pub code: Option<String>,
 }
 
+/// Whether a text carries a marker of either vocabulary.
+pub(super) fn has_marker(text: &str) -> bool {
+    VOCABULARIES.iter().any(|words| text.contains(words.marker))
+}
+
 /// Reads the tail of a message. [`StandDown::NoTail`] means that there is no marker at all.
 pub(super) fn read(message: &str) -> Result<Tail, StandDown> {
     let message = &message[message.ceil_char_boundary(message.len().saturating_sub(LOOKED_AT_BYTES))..];

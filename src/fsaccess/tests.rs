@@ -213,3 +213,17 @@ proptest! {
         prop_assert!(matches!(root_of(&message).as_deref(), Ok("/tmp") | Err(_)));
     }
 }
+
+#[test]
+fn a_marker_in_the_arguments_of_the_call_is_found_at_any_depth() {
+    for arguments in [
+        json!("x filesystem_access_request={}"),
+        json!({"path": ["/tmp/grant_hint={}"]}),
+        json!({"a": {"filesystem_access_request=": 1}}),
+    ] {
+        assert!(carries_request(&arguments), "{arguments}");
+    }
+    for arguments in [json!(null), json!({"path": "/tmp/filesystem_access_request"}), json!([1, true])] {
+        assert!(!carries_request(&arguments), "{arguments}");
+    }
+}

@@ -28,7 +28,7 @@ pub(super) async fn watch(context: Arc<Context>, payload: Box<RawValue>) -> Hook
     match consider(&context, &input).await {
         Ok(()) => HookOutput::Hold,
         Err(stand_down) => {
-            report(&input, &stand_down);
+            report(&input, stand_down);
             HookOutput::Continue
         }
     }
@@ -41,6 +41,9 @@ async fn consider(context: &Context, input: &WatchInput) -> Result<(), StandDown
         return Err(StandDown::NotWatched);
     }
     let request = fsaccess::asked(&input.result)?;
+    if fsaccess::carries_request(&input.call.arguments) {
+        return Err(StandDown::ForgedRequest);
+    }
     let key = HoldKey::new(&input.session_id, &input.call.id, "call.id")
         .ok()
         .filter(|_| input.turn_id.len() <= MAX_ID_BYTES)
@@ -53,9 +56,7 @@ async fn consider(context: &Context, input: &WatchInput) -> Result<(), StandDown
         tracing::debug!(%error, "the grants of the session cannot be read");
         StandDown::GrantsUnknown
     })?;
-    // An empty root in the list is a doubt about the list, and every doubt stands down.
-    if granted.iter().any(String::is_empty) || fsaccess::covered_by(root, granted.iter().map(String::as_str))
-    {
+    if fsaccess::covered_by(root, granted.iter().map(String::as_str)) {
         return Err(StandDown::AlreadyGranted);
     }
     let denied = context.filesystem.denied(key.session_id(), deadline).await.map_err(|error| {
@@ -113,17 +114,12 @@ fn workspace(input: &WatchInput) -> Option<&str> {
     scoped.or_else(|| metadata.get("working_dir")).and_then(Value::as_str)
 }
 
-fn report(input: &WatchInput, stand_down: &StandDown) {
+fn report(input: &WatchInput, stand_down: StandDown) {
     let (session_id, function_id) = (&input.session_id, redact::visible_exact(&input.call.function_id));
+    let what = "not asking for access";
     match stand_down.severity() {
-        Severity::Error => {
-            tracing::error!(session_id, %function_id, reason = %stand_down, "not asking for access")
-        }
-        Severity::Warn => {
-            tracing::warn!(session_id, %function_id, reason = %stand_down, "not asking for access")
-        }
-        Severity::Quiet => {
-            tracing::debug!(session_id, %function_id, reason = %stand_down, "not asking for access")
-        }
+        Severity::Error => tracing::error!(session_id, %function_id, reason = %stand_down, "{what}"),
+        Severity::Warn => tracing::warn!(session_id, %function_id, reason = %stand_down, "{what}"),
+        Severity::Quiet => tracing::debug!(session_id, %function_id, reason = %stand_down, "{what}"),
     }
 }

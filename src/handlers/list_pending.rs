@@ -29,6 +29,7 @@ pub(super) async fn list_pending(
         })
         .map(|record| (record.position(), record))
         .collect();
-    let page = page(matching, after.as_ref(), page_limit(request.limit));
+    let page =
+        page(matching, after.as_ref(), page_limit(request.limit), |record| record.stored().to_string().len());
     Ok(ListPendingResponse { pending: page.items, next_cursor: page.next.map(|position| position.cursor()) })
 }

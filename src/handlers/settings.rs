@@ -58,7 +58,8 @@ pub(super) async fn get_settings(
     request: GetSettingsRequest,
 ) -> Result<GetSettingsResponse, Refusal> {
     check_session(&request.session_id)?;
-    let (settings, source) = context.settings.effective(&request.session_id).await.map_err(unavailable)?;
+    let (settings, source) =
+        context.settings.effective(&request.session_id).await.map_err(|error| unavailable(&error))?;
     let source = match source {
         Source::Stored => SettingsSource::Stored,
         Source::Defaults => SettingsSource::Defaults,
@@ -72,7 +73,7 @@ pub(super) async fn clear_settings(
     request: ClearSettingsRequest,
 ) -> Result<ClearSettingsResponse, Refusal> {
     check_session(&request.session_id)?;
-    let cleared = context.settings.clear(&request.session_id).await.map_err(unavailable)?;
+    let cleared = context.settings.clear(&request.session_id).await.map_err(|error| unavailable(&error))?;
     Ok(ClearSettingsResponse { cleared })
 }
 
@@ -82,7 +83,7 @@ async fn change(
     change: impl FnOnce(Settings, i64) -> Settings,
 ) -> Result<SettingsResponse, Refusal> {
     check_session(session_id)?;
-    let settings = context.settings.change(session_id, change).await.map_err(unavailable)?;
+    let settings = context.settings.change(session_id, change).await.map_err(|error| unavailable(&error))?;
     Ok(SettingsResponse { settings: settings.into() })
 }
 
@@ -94,6 +95,6 @@ fn check_grantable(function_id: &str) -> Result<(), InvalidPayload> {
     grantable(function_id).map_err(|problem| InvalidPayload::new("function_id", problem.to_string()))
 }
 
-fn unavailable(error: SettingsError) -> Refusal {
+fn unavailable(error: &SettingsError) -> Refusal {
     Refusal::StateUnavailable(error.to_string())
 }

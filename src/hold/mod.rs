@@ -13,7 +13,7 @@ pub use arrival::{Arrival, Standing, arrival};
 pub use digest::call_digest;
 pub use filter::contains_all;
 pub use key::{BadId, HoldKey, MAX_ID_BYTES, check_id};
-pub use page::{BadCursor, DEFAULT_LIMIT, MAX_LIMIT, Page, Position, page, page_limit};
+pub use page::{BadCursor, DEFAULT_LIMIT, MAX_LIMIT, MAX_PAGE_BYTES, Page, Position, page, page_limit};
 
 /// How a hold ended, as listeners are told (contract §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -11,6 +11,8 @@ use thiserror::Error;
 pub const DEFAULT_LIMIT: usize = 50;
 /// The largest page.
 pub const MAX_LIMIT: usize = 500;
+/// The most that the records of one page may weigh, in bytes of JSON: an answer has to fit into one frame of 16 MiB.
+pub const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 /// The longest cursor that is looked at, in bytes: a timestamp and two ids of the longest kind, encoded.
 const MAX_CURSOR_BYTES: usize = 16 * 1024;
 
@@ -63,15 +65,26 @@ pub fn page_limit(requested: Option<usize>) -> usize {
     requested.map_or(DEFAULT_LIMIT, |limit| limit.clamp(1, MAX_LIMIT))
 }
 
-/// The first `limit` items behind `after`, in order. Two rows at the same position (a row whose own ids differ
-/// from its key can forge that) keep both; a cursor between them would lose the second, so a page runs on to the
-/// end of its last position.
-pub fn page<T>(mut items: Vec<(Position, T)>, after: Option<&Position>, limit: usize) -> Page<T> {
+/// The first `limit` items behind `after`, in order, or fewer if together they would weigh more than
+/// [`MAX_PAGE_BYTES`]; always at least one. Two rows at the same position (a row whose own ids differ from its key
+/// can forge that) keep both; a cursor between them would lose the second, so a page runs on to the end of its last
+/// position.
+pub fn page<T>(
+    mut items: Vec<(Position, T)>,
+    after: Option<&Position>,
+    limit: usize,
+    bytes_of: impl Fn(&T) -> usize,
+) -> Page<T> {
     if let Some(after) = after {
         items.retain(|(position, _)| position > after);
     }
     items.sort_by(|(left, _), (right, _)| left.cmp(right));
-    let mut end = limit.min(items.len());
+    let mut bytes = 0;
+    let fits = |(_, item): &&(Position, T)| {
+        bytes += bytes_of(item);
+        bytes <= MAX_PAGE_BYTES
+    };
+    let mut end = items.iter().take(limit).take_while(fits).count().max(1).min(items.len());
     while end > 0 && end < items.len() && items[end].0 == items[end - 1].0 {
         end += 1;
     }
@@ -123,6 +136,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_page_of_large_records_is_cut_by_weight_and_goes_on_with_the_next() {
+        let all: Vec<(Position, u16)> = (0..5).map(|call| (at(i64::from(call), call), call)).collect();
+        let first = page(all.clone(), None, 500, |_| MAX_PAGE_BYTES / 2);
+        assert_eq!(first.items, [0, 1]);
+        let second = page(all, first.next.as_ref(), 500, |_| 2 * MAX_PAGE_BYTES);
+        assert_eq!(second.items, [2]);
+    }
+
     proptest! {
         #[test]
         fn records_that_stay_live_across_pages_are_seen_exactly_once(
@@ -143,7 +165,7 @@ mod tests {
                     None => {}
                 }
                 let all = stays.iter().chain(&others).cloned().collect();
-                let page = page(all, after.as_ref(), limit);
+                let page = page(all, after.as_ref(), limit, |_| 1);
                 seen.extend(page.items.into_iter().filter(|call| *call < 200));
                 after = page.next;
                 if after.is_none() { break; }

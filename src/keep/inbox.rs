@@ -322,15 +322,13 @@ impl Slot {
         let (answer, mut answered) = oneshot::channel();
         let background = self.inbox.inner.background.clone();
         background.spawn(self.write(record, arrival, answer));
-        match tokio::time::timeout_at(deadline.instant(), &mut answered).await {
-            Ok(result) => result.unwrap_or(Err(HoldError::TooSlow)),
-            // The task may have answered in this very moment; then its answer counts. Otherwise it sees that
-            // nobody waits any more, and takes the record back.
-            Err(_) => {
-                answered.close();
-                answered.try_recv().unwrap_or(Err(HoldError::TooSlow))
-            }
+        if let Ok(result) = tokio::time::timeout_at(deadline.instant(), &mut answered).await {
+            return result.unwrap_or(Err(HoldError::TooSlow));
         }
+        // The task may have answered in this very moment; then its answer counts. Otherwise it sees that nobody
+        // waits any more, and takes the record back.
+        answered.close();
+        answered.try_recv().unwrap_or(Err(HoldError::TooSlow))
     }
 
     async fn write(

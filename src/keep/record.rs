@@ -70,7 +70,9 @@ impl PendingApprovalRecord {
         });
         Self {
             session_title: context.title.map(|title| redact::visible(&redact::redact_text(&title), TITLE)),
-            session_description: context.description.map(|text| redact::visible(&redact::redact_text(&text), DESCRIPTION)),
+            session_description: context
+                .description
+                .map(|text| redact::visible(&redact::redact_text(&text), DESCRIPTION)),
             session_metadata: metadata,
             ..self
         }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// How many released calls are remembered.
 const CAPACITY: usize = 10_000;
 /// For how long.
-const AGE: Duration = Duration::from_secs(60 * 60);
+const AGE: Duration = Duration::from_hours(1);
 
 /// The memory. Keyed by the digest of a call, which covers session, turn, call id, function and arguments.
 #[derive(Default)]

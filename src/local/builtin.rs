@@ -40,8 +40,11 @@ struct BuiltinType {
     description: &'static str,
     family: Family,
     /// Whether a bind's config can be read; absent = any config is taken.
-    accepts: Option<fn(&Value) -> Result<(), String>>,
+    accepts: Option<AcceptConfig>,
 }
+
+/// Judges the config of a bind.
+type AcceptConfig = fn(&Value) -> Result<(), String>;
 
 macro_rules! functions {
     ($($family:ident $worker:literal: $($id:literal)+;)+) => {

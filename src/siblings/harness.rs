@@ -20,7 +20,7 @@ use crate::wire::harness::{
 };
 
 /// How long an approved function may run.
-const EXECUTE_BUDGET: Duration = Duration::from_secs(30 * 60);
+const EXECUTE_BUDGET: Duration = Duration::from_mins(30);
 /// How long a denial may take to be delivered.
 const DELIVER_BUDGET: Duration = Duration::from_secs(10);
 /// How long a grant may take to be made.

@@ -208,7 +208,7 @@ mod tests {
             }
             match schema {
                 Value::Object(fields) => {
-                    fields.iter().for_each(|(key, inner)| undescribed(&format!("{at}.{key}"), inner, found))
+                    fields.iter().for_each(|(key, inner)| undescribed(&format!("{at}.{key}"), inner, found));
                 }
                 Value::Array(items) => items.iter().for_each(|inner| undescribed(at, inner, found)),
                 _ => {}

@@ -45,8 +45,9 @@ impl Stage {
             let _ = stop.await;
         }));
         becomes_ready(ready, "the worker").await?;
-        let (seen, (changes, changed)) = (Seen::default(), watch::channel(0));
-        let registry = cast(&seen, changes);
+        let seen = Seen::default();
+        let (announce, changed) = watch::channel(0);
+        let registry = cast(&seen, announce);
         let peer = iii::Options::new(
             engine.url(),
             "demo",
@@ -139,15 +140,15 @@ async fn becomes_ready(mut status: watch::Receiver<Status>, who: &str) -> Result
 }
 
 /// The second worker: two ordinary functions and two listeners.
-fn cast(seen: &Seen, changes: watch::Sender<usize>) -> Registry {
-    let changes = Arc::new(changes);
+fn cast(seen: &Seen, announce: watch::Sender<usize>) -> Registry {
+    let announce = Arc::new(announce);
     let function = |id: &'static str, description: &str, answer: Value| Function {
         id: id.to_owned(),
         description: description.to_owned(),
         request_schema: json!({"type": "object"}),
         response_schema: json!({}),
         metadata: None,
-        handler: noting(id, answer, Arc::clone(seen), Arc::clone(&changes)),
+        handler: noting(id, answer, Arc::clone(seen), Arc::clone(&announce)),
     };
     let binding = |id: &str, trigger_type: &str, function_id: &str| Binding {
         id: format!("demo/{id}"),
@@ -171,11 +172,11 @@ fn cast(seen: &Seen, changes: watch::Sender<usize>) -> Registry {
 }
 
 /// A function that notes what it was called with and answers the same each time.
-fn noting(id: &'static str, answer: Value, seen: Seen, changes: Arc<watch::Sender<usize>>) -> Handler {
+fn noting(id: &'static str, answer: Value, seen: Seen, announce: Arc<watch::Sender<usize>>) -> Handler {
     Arc::new(move |invocation| {
         let payload = serde_json::from_str(invocation.data.get()).unwrap_or_default();
         seen.lock().unwrap_or_else(PoisonError::into_inner).push((id, payload));
-        changes.send_modify(|count| *count += 1);
+        announce.send_modify(|count| *count += 1);
         let answer = to_raw_value(&answer).map_err(|error| iii::ErrorBody::new("demo", error.to_string()));
         Box::pin(async move { answer })
     })
