@@ -33,6 +33,9 @@ pub(super) struct Builtin {
     family: Family,
 }
 
+/// Says why a bind's config cannot be taken, if so.
+type Check = fn(&Value) -> Result<(), String>;
+
 /// A trigger type that exists without a worker.
 struct BuiltinType {
     id: &'static str,
@@ -40,11 +43,8 @@ struct BuiltinType {
     description: &'static str,
     family: Family,
     /// Whether a bind's config can be read; absent = any config is taken.
-    accepts: Option<AcceptConfig>,
+    accepts: Option<Check>,
 }
-
-/// Judges the config of a bind.
-type AcceptConfig = fn(&Value) -> Result<(), String>;
 
 macro_rules! functions {
     ($($family:ident $worker:literal: $($id:literal)+;)+) => {

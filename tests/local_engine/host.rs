@@ -121,5 +121,16 @@ async fn real(
         }
     };
     tokio::time::timeout(PATIENCE, answers).await.expect("the engine listens");
+    // It listens before its own workers have registered their settings, and tells of that.
+    let settled = async {
+        let mut client = Client::open(address, "/").await;
+        for id in ["iii-state", "iii-observability"] {
+            let known = |answer: Result<Value, Value>| answer.is_ok_and(|entry| !entry["schema"].is_null());
+            while !known(client.call("configuration::schema", json!({ "id": id })).await) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, settled).await.expect("the engine's own workers are up");
     child
 }

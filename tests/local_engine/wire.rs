@@ -81,8 +81,8 @@ impl Client {
         };
         let greeting = client.next().await;
         assert_eq!(greeting["type"], "workerregistered", "the first frame is the greeting");
-        client.worker_id = greeting["worker_id"].as_str().unwrap().to_owned();
-        client.token = greeting["reattach_token"].as_str().unwrap().to_owned();
+        greeting["worker_id"].as_str().unwrap().clone_into(&mut client.worker_id);
+        greeting["reattach_token"].as_str().unwrap().clone_into(&mut client.token);
         client
     }
 
@@ -152,10 +152,10 @@ impl Client {
                 }
             }
         };
-        match tokio::time::timeout(PATIENCE, wait).await {
-            Ok(Some(frame)) => frame,
-            Ok(None) => panic!("the connection ended while waiting for {what}"),
-            Err(_) => panic!("waited in vain for {what}; there is {:?}", self.waiting),
+        let came = tokio::time::timeout(PATIENCE, wait).await;
+        match came.unwrap_or_else(|_| panic!("waited in vain for {what}; there is {:?}", self.waiting)) {
+            Some(frame) => frame,
+            None => panic!("the connection ended while waiting for {what}"),
         }
     }
 
@@ -203,12 +203,6 @@ impl Client {
     pub async fn reply(&mut self, invocation: &Value, result: Value) {
         let frame = json!({ "type": "invocationresult", "invocation_id": invocation["invocation_id"],
             "function_id": invocation["function_id"], "result": result });
-        self.send(&frame).await;
-    }
-
-    pub async fn reply_error(&mut self, invocation: &Value, code: &str, message: &str) {
-        let frame = json!({ "type": "invocationresult", "invocation_id": invocation["invocation_id"],
-            "function_id": invocation["function_id"], "error": { "code": code, "message": message } });
         self.send(&frame).await;
     }
 
