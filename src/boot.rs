@@ -115,9 +115,12 @@ impl Worker {
             }
         }
         tracing::info!("stopping: no more calls are taken");
-        let deadline = Deadline::after(GRACE);
-        self.context.background.idle(deadline).await;
-        self.session.shutdown(deadline.remaining().max(Duration::from_millis(100))).await;
+        let open = self.session.keep_open();
+        let finish = async {
+            self.context.background.idle(Deadline::after(GRACE)).await;
+            drop(open);
+        };
+        tokio::join!(self.session.shutdown(GRACE), finish);
         Ok(())
     }
 

@@ -433,7 +433,8 @@ mod tests {
     fn hostile_files_are_refused_in_little_time_and_space() {
         let mut bomb = String::from("a: &a [x,x,x,x,x,x,x,x,x]\n");
         for (this, last) in ('b'..='z').zip('a'..) {
-            bomb += &format!("{this}: &{this} [{}]\n", vec![format!("*{last}"); 9].join(","));
+            let nine = vec![format!("*{last}"); 9].join(",");
+            bomb.extend([format!("{this}: &{this} ["), nine, "]\n".to_owned()]);
         }
         let deep = format!("rules: {}{}", "[".repeat(100_000), "]".repeat(100_000));
         let deep_block = (0..5_000).map(|n| " ".repeat(n % 400) + "a:\n").collect::<String>();

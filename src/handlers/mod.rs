@@ -36,6 +36,9 @@ use crate::wire::error::{Refusal, decode};
 use crate::wire::hook::HookOutput;
 use crate::wire::schema::{self, FunctionSchema};
 
+/// From how many bytes on a payload is large.
+const LARGE_PAYLOAD: usize = 64 * 1024;
+
 /// What a handler is given.
 pub struct Context {
     /// The policy in force.
@@ -128,9 +131,20 @@ where
 {
     let context = Arc::clone(context);
     Arc::new(move |invocation: Invocation| {
-        let answer = handle(Arc::clone(&context), invocation.data);
-        Box::pin(async move { encode(&answer.await) })
+        let context = Arc::clone(&context);
+        Box::pin(async move {
+            make_way(&invocation).await;
+            encode(&handle(context, invocation.data).await)
+        })
     })
+}
+
+/// A handler starts on the task that reads the socket. Decoding something large there would delay every other call,
+/// so that such a handler first moves to a task of its own.
+async fn make_way(invocation: &Invocation) {
+    if invocation.data.get().len() > LARGE_PAYLOAD {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// A function with a typed request.
@@ -144,6 +158,7 @@ where
     Arc::new(move |invocation: Invocation| {
         let context = Arc::clone(&context);
         Box::pin(async move {
+            make_way(&invocation).await;
             let request: T = decode(&invocation.data).map_err(|invalid| refused(&invalid.into()))?;
             let response = handle(context, request).await.map_err(|refusal| refused(&refusal))?;
             encode(&response)

@@ -267,10 +267,10 @@ impl Call {
 }
 
 /// Counts one running task, however it ends.
-struct Running(Arc<Dispatch>);
+pub(super) struct Running(Arc<Dispatch>);
 
 impl Running {
-    fn new(dispatch: Arc<Dispatch>) -> Self {
+    pub(super) fn new(dispatch: Arc<Dispatch>) -> Self {
         dispatch.running.send_modify(|count| *count += 1);
         Self(dispatch)
     }

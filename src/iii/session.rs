@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::BoxFuture;
 use super::backoff::Backoff;
 use super::client::Client;
-use super::dispatch::Dispatch;
+use super::dispatch::{Dispatch, Running};
 use super::error::ConnectError;
 use super::guard::Guard;
 use super::lifecycle::Lifecycle;
@@ -173,6 +173,12 @@ impl Session {
         }
     }
 
+    /// While this is held, a shutdown waits with disconnecting, at most for its grace: for work that goes on after its
+    /// caller was answered.
+    pub fn keep_open(&self) -> KeepOpen {
+        KeepOpen { _running: Running::new(Arc::clone(&self.dispatch)) }
+    }
+
     /// Withdraws the functions, refuses new calls, waits at most `grace` for running handlers, and disconnects. Works in
     /// every state; afterwards the status is [`Status::Stopped`].
     pub async fn shutdown(mut self, grace: Duration) {
@@ -180,6 +186,11 @@ impl Session {
         let _ = self.status.wait_for(|status| *status == Status::Stopped).await;
         self.tasks.shutdown().await;
     }
+}
+
+/// See [`Session::keep_open`].
+pub struct KeepOpen {
+    _running: Running,
 }
 
 impl Drop for Session {
