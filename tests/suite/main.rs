@@ -4,5 +4,6 @@
 //! the contract and from the case files in `tests/cases`, never from the code.
 #![allow(clippy::unwrap_used)]
 
+mod field_cases;
 mod observed;
 mod support;
