@@ -1,1 +1,285 @@
-//! Stub.
+//! Standing up and going down (contract §9): what is required, what is best effort, in which order.
+//!
+//! On every connection, the first included: register the configuration schema, see that a value is stored, fetch it
+//! — and only then register functions, so that no call is ever decided by a policy that may be stale. Functions,
+//! trigger types and bindings are registered by `iii`; this file says which.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thiserror::Error;
+use tokio::sync::{mpsc, watch};
+
+use crate::clock::Deadline;
+use crate::handlers::{Context, catalogue};
+use crate::iii::{self, Binding, CallError, Client, Connected, Registry, Session, Status, TriggerType};
+use crate::keep::live_config::ENTRY;
+use crate::policy::Policy;
+use crate::seed;
+use crate::siblings::SharedEngine;
+use crate::wire::config::configuration_schema;
+use crate::wire::schema;
+
+/// The worker's name on the engine: notification workers look for it.
+const WORKER_NAME: &str = "approval-gate";
+/// How long each configuration call may take.
+const CALL_BUDGET: Duration = Duration::from_secs(5);
+/// How often the configuration is tried on one connection.
+const CONFIGURE_TRIES: u32 = 4;
+/// How long calls in flight may take to finish when the worker stops.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The engine's address.
+    pub url: String,
+    /// The seed file, if one is given.
+    pub seed: Option<PathBuf>,
+}
+
+/// Why the worker could not start. Each is one clear line.
+#[derive(Debug, Error)]
+pub enum BootError {
+    /// The configuration worker is required.
+    #[error("the configuration of the gate could not be read from the engine at {url}: {reason}")]
+    Configuration {
+        /// The engine's address.
+        url: String,
+        /// What went wrong.
+        reason: String,
+    },
+}
+
+/// A worker that is standing or trying to stand.
+pub struct Worker {
+    context: Arc<Context>,
+    session: Session,
+    fatal: mpsc::Receiver<String>,
+    url: String,
+}
+
+/// Starts connecting. Nothing has been reached yet when this returns.
+pub fn start(options: &Options) -> Worker {
+    let (failed, fatal) = mpsc::channel(1);
+    let shared: Arc<OnceLock<Arc<Context>>> = Arc::default();
+    let seed = seed_value(options);
+    let prepare: iii::Prepare = {
+        let shared = Arc::clone(&shared);
+        Arc::new(move |_: Client, connected: Connected| {
+            let (shared, failed, seed) = (Arc::clone(&shared), failed.clone(), seed.clone());
+            Box::pin(async move {
+                let Some(context) = shared.get() else { return Err("not built yet".to_owned()) };
+                prepare(context, connected, &seed, &failed).await
+            })
+        })
+    };
+    let session_options = iii::Options::new(
+        &options.url,
+        WORKER_NAME,
+        env!("CARGO_PKG_VERSION"),
+        env!("CARGO_PKG_DESCRIPTION"),
+    );
+    let (_, session) = iii::start(
+        session_options,
+        |client| {
+            let engine: SharedEngine = Arc::new(client);
+            registry(shared.get_or_init(|| Context::new(&engine)))
+        },
+        prepare,
+    );
+    let context = Arc::clone(shared.get().expect("`iii::start` builds the registry before it returns"));
+    Worker { context, session, fatal, url: options.url.clone() }
+}
+
+impl Worker {
+    /// Where the worker stands, to be watched.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.session.status()
+    }
+
+    /// Runs until `stop` resolves, then goes down in order. An error only if the worker never came to stand.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), BootError> {
+        let mut status = self.session.status();
+        let mut announced = 0;
+        tokio::pin!(stop);
+        loop {
+            let seen = status.borrow_and_update().clone();
+            self.report(&seen, &mut announced);
+            tokio::select! {
+                () = &mut stop => break,
+                Some(reason) = self.fatal.recv() => {
+                    self.session.shutdown(Duration::ZERO).await;
+                    return Err(BootError::Configuration { url: self.url, reason });
+                }
+                changed = status.changed() => if changed.is_err() { break },
+            }
+        }
+        tracing::info!("stopping: no more calls are taken");
+        let deadline = Deadline::after(GRACE);
+        self.context.background.idle(deadline).await;
+        self.session.shutdown(deadline.remaining().max(Duration::from_millis(100))).await;
+        Ok(())
+    }
+
+    fn report(&self, status: &Status, announced: &mut u64) {
+        match status {
+            Status::Ready { connection } if connection != announced => {
+                *announced = *connection;
+                tracing::info!(url = self.url, connection, "ready");
+                let context = Arc::clone(&self.context);
+                self.context.background.spawn(async move { after_connect(&context).await });
+            }
+            Status::Standby { owner_worker_id } => tracing::warn!(
+                owner_worker_id,
+                "another worker named `approval-gate` is connected; standing by until it is gone"
+            ),
+            Status::Connecting { attempts, last_error: Some(error) } if attempts.is_power_of_two() => {
+                tracing::warn!(url = self.url, attempts, error, "no connection to the engine; trying again");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What an earlier run left undone is done once the worker serves again; it never delays serving.
+async fn after_connect(context: &Context) {
+    match context.inbox.send_what_was_left().await {
+        Ok(0) => {}
+        Ok(events) => tracing::info!(events, "resolved events of an earlier run were sent"),
+        Err(error) => {
+            tracing::warn!(%error, "the inbox could not be looked through for events of an earlier run")
+        }
+    }
+}
+
+/// On each connection, before anything is registered on it. A lost connection is tried again for ever. On the first
+/// connection everything else is fatal after a few tries; later the gate comes back locked down and recovers.
+async fn prepare(
+    context: &Arc<Context>,
+    connected: Connected,
+    seed: &Value,
+    failed: &mpsc::Sender<String>,
+) -> Result<(), String> {
+    context.config.lock_down();
+    let mut tried = Ok(());
+    for attempt in 0..CONFIGURE_TRIES {
+        if attempt > 0 {
+            tokio::time::sleep(Duration::from_millis(250 << attempt)).await;
+        }
+        tried = configure(context, seed).await;
+        match &tried {
+            Ok(()) => return Ok(()),
+            Err(CallError::NotConnected | CallError::ConnectionLost { .. }) => break,
+            Err(error) => tracing::warn!(%error, attempt, "the configuration could not be read"),
+        }
+    }
+    let Err(error) = tried else { return Ok(()) };
+    match error {
+        CallError::NotConnected | CallError::ConnectionLost { .. } => Err(error.to_string()),
+        _ if connected.first => {
+            let _ = failed.try_send(error.to_string());
+            Err(error.to_string())
+        }
+        _ => {
+            tracing::error!(%error, "locked down: every call is held until the configuration can be read");
+            let context = Arc::clone(context);
+            context.background.clone().spawn(async move { context.config.refetch_or_later().await });
+            Ok(())
+        }
+    }
+}
+
+/// Registers the schema without a value, which would overwrite what is stored; stores the seed or the defaults only
+/// if nothing is stored; adds missing rules; fetches.
+async fn configure(context: &Context, seed: &Value) -> Result<(), CallError> {
+    let configuration = &context.configuration;
+    let deadline = || Deadline::after(CALL_BUDGET);
+    let (title, about) =
+        ("Approval gate", "Who decides about function calls: default mode, rules, re-ask limit");
+    configuration.register(ENTRY, title, about, &configuration_schema(), deadline()).await?;
+    match configuration.get_raw(ENTRY, deadline()).await?.unwrap_or_default() {
+        Value::Null => match configuration.set(ENTRY, seed, deadline()).await {
+            Err(CallError::Refused { message, .. }) => {
+                tracing::warn!(message, "the seed was refused; the shipped defaults are stored instead");
+                configuration.set(ENTRY, &Policy::shipped_value(), deadline()).await?;
+            }
+            stored => stored?,
+        },
+        Value::Object(mut stored) if !stored.contains_key("rules") => {
+            stored.insert("rules".to_owned(), Policy::shipped_value()["rules"].clone());
+            if let Err(error) = configuration.set(ENTRY, &Value::Object(stored), deadline()).await {
+                tracing::warn!(%error, "the missing rules could not be added to the stored configuration");
+            }
+        }
+        _ => {}
+    }
+    context.config.refetch().await
+}
+
+/// What `--config` gives, or the shipped defaults. A seed that cannot be used is a warning: it only ever fills an
+/// empty entry.
+fn seed_value(options: &Options) -> Value {
+    let Some(path) = &options.seed else { return Policy::shipped_value() };
+    match seed::read(path) {
+        Ok(value) => value,
+        Err(problem) => {
+            tracing::warn!(%problem, "the seed file is not used");
+            Policy::shipped_value()
+        }
+    }
+}
+
+/// What must exist on the engine. Binding ids are stable, so that binding twice replaces and never duplicates.
+fn registry(context: &Arc<Context>) -> Registry {
+    let [created, resolved] = schema::trigger_types();
+    let trigger_type = |schema: schema::TriggerTypeSchema, provider| TriggerType {
+        id: schema.id.to_owned(),
+        description: schema.description.to_owned(),
+        config_schema: schema.config,
+        payload_schema: None,
+        provider,
+    };
+    Registry {
+        functions: catalogue(context),
+        trigger_types: vec![
+            trigger_type(created, context.events.created_provider()),
+            trigger_type(resolved, context.events.resolved_provider()),
+        ],
+        bindings: bindings(),
+    }
+}
+
+/// The watch's id and globs are what tells the harness that filesystem access can be asked for at all.
+fn bindings() -> Vec<Binding> {
+    let binding = |purpose: &str, trigger_type: &str, function_id: &str, config: Value| Binding {
+        id: format!("{WORKER_NAME}/{purpose}"),
+        trigger_type: trigger_type.to_owned(),
+        function_id: function_id.to_owned(),
+        config,
+    };
+    vec![
+        binding(
+            "pre-trigger",
+            "harness::hook::pre-trigger",
+            schema::GATE,
+            json!({"functions": ["*"], "timeout_ms": 5000, "on_error": "fail_closed"}),
+        ),
+        binding(
+            "post-trigger",
+            "harness::hook::post-trigger",
+            schema::FILESYSTEM_ACCESS_WATCH,
+            json!({"functions": ["shell::*", "coder::*"], "timeout_ms": 5000, "on_error": "fail_open"}),
+        ),
+        binding("turn-completed", "harness::turn-completed", schema::ON_TURN_COMPLETED, json!({})),
+        binding("session-deleted", "session::deleted", schema::ON_SESSION_DELETED, json!({})),
+        binding(
+            "configuration",
+            "configuration",
+            schema::ON_CONFIG_CHANGE,
+            json!({"configuration_id": ENTRY, "event_types": ["configuration:updated"]}),
+        ),
+    ]
+}

@@ -1,1 +1,88 @@
-//! Stub.
+//! Who is told: the two trigger types, their listeners, and the sending of events (contract §7).
+//!
+//! Sending is fire-and-forget: an event is put into the connection's outbound queue in the order of the calls, so
+//! that each listener's created event is on the wire before its resolved event, and a slow listener delays nobody.
+//! The payload is serialised once, whatever the number of listeners.
+
+mod listeners;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Map;
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+
+pub use listeners::Listeners;
+
+use crate::iii::{Fire, Provider};
+use crate::siblings::SharedEngine;
+use crate::wire::events::{PendingCreatedEvent, PendingResolvedEvent};
+use crate::wire::record::PendingApprovalRecord;
+
+/// The events. Cheap to clone.
+#[derive(Clone)]
+pub struct Events {
+    engine: SharedEngine,
+    created: Arc<Listeners>,
+    resolved: Arc<Listeners>,
+}
+
+impl Events {
+    /// Without listeners yet.
+    pub fn new(engine: SharedEngine) -> Self {
+        Self { engine, created: Arc::default(), resolved: Arc::default() }
+    }
+
+    /// The provider of `approval::pending-created`.
+    pub fn created_provider(&self) -> Arc<dyn Provider> {
+        Arc::clone(&self.created) as Arc<dyn Provider>
+    }
+
+    /// The provider of `approval::pending-resolved`.
+    pub fn resolved_provider(&self) -> Arc<dyn Provider> {
+        Arc::clone(&self.resolved) as Arc<dyn Provider>
+    }
+
+    /// A call is held.
+    pub fn created(&self, record: &PendingApprovalRecord) {
+        let payload = PendingCreatedEvent::new(record.clone());
+        self.send(&self.created, &record.session_id, record.session_metadata.as_ref(), &payload);
+    }
+
+    /// A hold has left the inbox.
+    pub fn resolved(&self, event: &PendingResolvedEvent) {
+        self.send(&self.resolved, &event.session_id, event.session_metadata.as_ref(), event);
+    }
+
+    fn send(
+        &self,
+        listeners: &Listeners,
+        session_id: &str,
+        metadata: Option<&Map<String, Value>>,
+        payload: &impl Serialize,
+    ) {
+        let matching = listeners.matching(session_id, metadata);
+        if matching.is_empty() {
+            return;
+        }
+        let data = match to_raw_value(payload) {
+            Ok(data) => data,
+            Err(error) => {
+                tracing::error!(%error, "an event could not be written");
+                return;
+            }
+        };
+        for listener in matching {
+            let fire = Fire {
+                function_id: &listener.function_id,
+                data: &data,
+                metadata: listener.metadata.as_deref(),
+                namespace: listener.namespace.as_deref(),
+            };
+            if let Err(error) = self.engine.fire(&fire) {
+                tracing::warn!(function_id = listener.function_id, %error, "an event could not be sent");
+            }
+        }
+    }
+}

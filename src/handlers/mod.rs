@@ -1,1 +1,174 @@
-//! Stub.
+//! One file per function: decode, decide, perform, encode. [`catalogue`] joins each id to its schema and handler.
+//!
+//! The two hooks answer whatever happens: the gate fails closed, the watch fails open. All others refuse with one of
+//! the three codes of contract §9.
+
+mod filesystem_access_watch;
+mod gate;
+mod get_pending;
+mod lifecycle;
+mod list_pending;
+mod resolve;
+mod settings;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::events::Events;
+use crate::iii::{ErrorBody, Function, Handler, Invocation, Reply};
+use crate::keep::background::Background;
+use crate::keep::filesystem::FilesystemKeep;
+use crate::keep::inbox::Inbox;
+use crate::keep::keyed_lock::KeyedLock;
+use crate::keep::live_config::LiveConfig;
+use crate::keep::settings::SettingsKeep;
+use crate::siblings::SharedEngine;
+use crate::siblings::configuration::Configuration;
+use crate::siblings::harness::Harness;
+use crate::siblings::session_manager::SessionManager;
+use crate::siblings::shell::Shell;
+use crate::siblings::state::State;
+use crate::wire::error::{Refusal, decode};
+use crate::wire::hook::HookOutput;
+use crate::wire::schema::{self, FunctionSchema};
+
+/// What a handler is given.
+pub struct Context {
+    /// The policy in force.
+    pub config: LiveConfig,
+    /// Sessions' settings.
+    pub settings: SettingsKeep,
+    /// Held calls.
+    pub inbox: Inbox,
+    /// What the watch remembers.
+    pub filesystem: FilesystemKeep,
+    /// Releases and denials.
+    pub harness: Harness,
+    /// Titles and metadata.
+    pub sessions: SessionManager,
+    /// The shell worker's entry.
+    pub shell: Shell,
+    /// Grants of one session are made one at a time: the harness's own list has no guard.
+    pub granting: KeyedLock,
+    /// The listeners.
+    pub events: Events,
+    /// Work that goes on after an answer.
+    pub background: Background,
+    /// The configuration worker.
+    pub configuration: Configuration,
+}
+
+impl Context {
+    /// Everything over one engine.
+    pub fn new(engine: &SharedEngine) -> Arc<Self> {
+        let background = Background::default();
+        let configuration = Configuration::new(Arc::clone(engine));
+        let state = State::new(Arc::clone(engine));
+        let events = Events::new(Arc::clone(engine));
+        let config = LiveConfig::new(configuration.clone(), background.clone());
+        Arc::new(Self {
+            settings: SettingsKeep::new(state.clone(), config.clone()),
+            inbox: Inbox::new(state.clone(), events.clone(), background.clone()),
+            filesystem: FilesystemKeep::new(state),
+            harness: Harness::new(Arc::clone(engine)),
+            sessions: SessionManager::new(Arc::clone(engine)),
+            shell: Shell::new(configuration.clone()),
+            granting: KeyedLock::default(),
+            config,
+            events,
+            background,
+            configuration,
+        })
+    }
+}
+
+/// Every function that is registered, with its schemas and its handler.
+pub fn catalogue(context: &Arc<Context>) -> Vec<Function> {
+    schema::functions().into_iter().filter_map(|schema| function(schema, context)).collect()
+}
+
+fn function(schema: FunctionSchema, context: &Arc<Context>) -> Option<Function> {
+    let handler = match schema.id {
+        "approval::gate" => hook(context, gate::gate),
+        "approval::filesystem-access-watch" | "approval::grant-watch" => {
+            hook(context, filesystem_access_watch::watch)
+        }
+        "approval::resolve" => typed(context, resolve::resolve),
+        "approval::list-pending" => typed(context, list_pending::list_pending),
+        "approval::get-pending" => typed(context, get_pending::get_pending),
+        "approval::set-mode" => typed(context, settings::set_mode),
+        "approval::add-always-allow" => typed(context, settings::add_always_allow),
+        "approval::remove-always-allow" => typed(context, settings::remove_always_allow),
+        "approval::approve-always" => typed(context, settings::approve_always),
+        "approval::get-settings" => typed(context, settings::get_settings),
+        "approval::clear-settings" => typed(context, settings::clear_settings),
+        "approval::on-session-deleted" => typed(context, lifecycle::on_session_deleted),
+        "approval::on-turn-completed" => typed(context, lifecycle::on_turn_completed),
+        "approval::on-config-change" => untyped(context, lifecycle::on_config_change),
+        _ => return None,
+    };
+    Some(Function {
+        id: schema.id.to_owned(),
+        description: schema.description.to_owned(),
+        request_schema: schema.request,
+        response_schema: schema.response,
+        metadata: None,
+        handler,
+    })
+}
+
+/// A hook: reads its payload itself, because it answers also what it cannot read.
+fn hook<Fut>(context: &Arc<Context>, handle: fn(Arc<Context>, Box<RawValue>) -> Fut) -> Handler
+where
+    Fut: Future<Output = HookOutput> + Send + 'static,
+{
+    let context = Arc::clone(context);
+    Arc::new(move |invocation: Invocation| {
+        let answer = handle(Arc::clone(&context), invocation.data);
+        Box::pin(async move { encode(&answer.await) })
+    })
+}
+
+/// A function with a typed request.
+fn typed<T, R, Fut>(context: &Arc<Context>, handle: fn(Arc<Context>, T) -> Fut) -> Handler
+where
+    T: DeserializeOwned + Send + 'static,
+    R: Serialize + 'static,
+    Fut: Future<Output = Result<R, Refusal>> + Send + 'static,
+{
+    let context = Arc::clone(context);
+    Arc::new(move |invocation: Invocation| {
+        let context = Arc::clone(&context);
+        Box::pin(async move {
+            let request: T = decode(&invocation.data).map_err(|invalid| refused(&invalid.into()))?;
+            let response = handle(context, request).await.map_err(|refusal| refused(&refusal))?;
+            encode(&response)
+        })
+    })
+}
+
+/// A function that does not look at its payload.
+fn untyped<R, Fut>(context: &Arc<Context>, handle: fn(Arc<Context>) -> Fut) -> Handler
+where
+    R: Serialize + 'static,
+    Fut: Future<Output = R> + Send + 'static,
+{
+    let context = Arc::clone(context);
+    Arc::new(move |_| {
+        let answer = handle(Arc::clone(&context));
+        Box::pin(async move { encode(&answer.await) })
+    })
+}
+
+fn encode(response: &impl Serialize) -> Reply {
+    to_raw_value(response)
+        .map_err(|_| ErrorBody::new("invocation_failed", "the response could not be written"))
+}
+
+fn refused(refusal: &Refusal) -> ErrorBody {
+    ErrorBody::new(refusal.code(), refusal.to_string())
+}

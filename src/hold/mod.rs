@@ -1,1 +1,27 @@
-//! Stub.
+//! The life of one hold, as values: its key, what makes two holds the same, what an arrival means, and pages.
+//!
+//! Pure. It does not know how rows are stored, who is told, or what a record looks like on the wire.
+//! `keep::inbox` performs what is decided here.
+
+mod arrival;
+mod digest;
+mod filter;
+mod key;
+mod page;
+
+pub use arrival::{Arrival, Standing, arrival};
+pub use digest::call_digest;
+pub use filter::contains_all;
+pub use key::{BadId, HoldKey, MAX_ID_BYTES, check_id};
+pub use page::{BadCursor, DEFAULT_LIMIT, MAX_LIMIT, Page, Position, page, page_limit};
+
+/// How a hold ended, as listeners are told (contract §7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// A person allowed it.
+    Allow,
+    /// A person denied it.
+    Deny,
+    /// Its turn or session ended, or another hold took its place.
+    Aborted,
+}

@@ -1,1 +1,27 @@
-//! Stub.
+//! Everything that is remembered, and for how long.
+//!
+//! | what | where | written by | ends with |
+//! |---|---|---|---|
+//! | held calls | store, `approval_pending` | [`inbox`] | resolve, turn end, session end, a newer hold |
+//! | settings | store, `approval_settings` | [`settings`] | `clear-settings`, session end |
+//! | refused roots | store, `approval_filesystem_access_denied` | [`filesystem`] | session end |
+//! | how often the watch asked | store, `approval_filesystem_access_attempts` | [`filesystem`] | turn end, session end |
+//! | decisions being carried out | memory, [`decisions`] | [`inbox`] | the harness's answer |
+//! | calls just released | memory, [`released`] | [`inbox`] | an hour, turn end, session end |
+//! | holds being written | memory, [`in_progress`] | [`inbox`] | the write's answer |
+//! | the policy in force | memory, [`live_config`] | `configuration::get` | the next valid value |
+//!
+//! The store is the truth. One owner per row key at a time ([`keyed_lock`]), and never across a call into the
+//! harness that could call us back.
+
+pub mod background;
+pub mod decisions;
+pub mod filesystem;
+pub mod in_progress;
+pub mod inbox;
+pub mod keyed_lock;
+pub mod live_config;
+mod record;
+pub mod released;
+pub mod settings;
+mod taking;

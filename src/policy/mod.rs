@@ -1,3 +1,217 @@
-//! Stub.
+//! Decides one call. Pure: the same question, settings and policy give the same verdict; no clock, no I/O, no wire.
+//!
+//! [`decide`] is the evaluation order of contract §1, readable from top to bottom; [`screen`] is the part of it that
+//! needs no state and no configuration, so that a caller can deny before it asks anybody. A [`Policy`] can only be
+//! made from a value that was understood completely, or be [`Policy::locked_down`].
 
+pub mod compiled;
+pub mod constraint;
+pub mod human_only;
+pub mod id;
+mod nearest;
+pub mod parse;
+pub mod pattern;
+pub mod refusal;
+pub mod rule;
 pub mod settings;
+pub mod verdict;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use compiled::{Compiled, Subject};
+use settings::{Grant, GrantedBy, Mode, Settings};
+
+pub use constraint::MatchedConstraint;
+pub use human_only::Door;
+pub use refusal::{Problem, Refusal};
+pub use rule::{Action, Rule};
+pub use verdict::{Because, Decision, Verdict};
+
+/// The shipped `grant_reask_limit`.
+const DEFAULT_REASK_LIMIT: u32 = 3;
+
+/// The call that is asked about.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// The function id exactly as the caller wrote it.
+    pub function_id: &'a str,
+    /// The call's arguments; `null` if it has none.
+    pub arguments: &'a Value,
+}
+
+/// The denials that need neither state nor configuration: human-only targets (contract §1.2), then ids that are no
+/// ids (§1.3).
+pub fn screen(question: &Question<'_>) -> Option<Verdict> {
+    let because = human_only::door(question.function_id, question.arguments)
+        .map(|door| Because::HumanOnly { door })
+        .or_else(|| id::problem(question.function_id).map(|problem| Because::NotAFunctionId { problem }))?;
+    Some(Verdict::new(Decision::Deny, because))
+}
+
+/// Decides a call: the steps of contract §1 in their order, the first that applies.
+///
+/// `settings` are the effective ones: the session's stored record, else [`Policy::default_settings`].
+pub fn decide(question: &Question<'_>, settings: &Settings, policy: &Policy) -> Verdict {
+    if let Some(denied) = screen(question) {
+        return denied;
+    }
+    if policy.is_locked_down() {
+        return Verdict::new(Decision::Hold, Because::LockedDown);
+    }
+    if settings.mode == Mode::Full {
+        return Verdict::new(Decision::Continue, Because::FullMode);
+    }
+    if let Some(entry) = settings.approved_always.iter().position(|grant| grant.covers(question.function_id))
+    {
+        return Verdict::new(Decision::Continue, Because::ApprovedAlways { entry });
+    }
+    let by_rules = || rules_verdict(question, settings.mode, policy);
+    if settings.mode == Mode::Auto {
+        return always_allow_verdict(question, &settings.always_allow, by_rules);
+    }
+    by_rules()
+}
+
+/// The first entry that counts, else the rules. A person's entry outruns the rules; a seed is a copy of one of them
+/// and counts only where they do not deny, else seeding would lift it over an earlier deny.
+fn always_allow_verdict(
+    question: &Question<'_>,
+    always_allow: &[Grant],
+    by_rules: impl Fn() -> Verdict,
+) -> Verdict {
+    let mut rules_say: Option<Verdict> = None;
+    for (entry, grant) in
+        always_allow.iter().enumerate().filter(|(_, grant)| grant.covers(question.function_id))
+    {
+        let granted_by = grant.granted_by;
+        if granted_by == GrantedBy::UserClick
+            || rules_say.get_or_insert_with(&by_rules).decision != Decision::Deny
+        {
+            return Verdict::new(Decision::Continue, Because::AlwaysAllow { entry, granted_by });
+        }
+    }
+    rules_say.unwrap_or_else(by_rules)
+}
+
+fn rules_verdict(question: &Question<'_>, mode: Mode, policy: &Policy) -> Verdict {
+    let subject = Subject { function_id: question.function_id, arguments: question.arguments, mode };
+    let Some((index, rule)) = policy.compiled.first_match(subject) else {
+        return Verdict::new(Decision::Hold, Because::NoRule);
+    };
+    let decision = match rule.action {
+        Action::Allow => Decision::Continue,
+        Action::Deny => Decision::Deny,
+    };
+    let because = Because::Rule {
+        index,
+        rule_id: Arc::clone(&rule.rule_id),
+        action: rule.action,
+        constraint: rule.first_constraint(),
+    };
+    Verdict::new(decision, because)
+}
+
+/// One configuration value, understood and compiled.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    default_mode: Mode,
+    grant_reask_limit: u32,
+    compiled: Compiled,
+    /// The patterns that a session's `always_allow` starts with, in rule order, each once.
+    seeds: Vec<Arc<str>>,
+    locked_down: bool,
+}
+
+impl Policy {
+    /// Understands a configuration value, or says everything that is wrong with it.
+    ///
+    /// Absent fields take their shipped defaults; `rules: []` is an empty list and stays one. One rule that is not
+    /// understood refuses the value (contract §1, "Rules").
+    pub fn from_value(value: &Value) -> Result<Self, Refusal> {
+        let parsed = parse::parse(value)?;
+        let rules = match parsed.rules {
+            Some(rules) => rules,
+            None => parse::parse(&Self::shipped_value())?.rules.unwrap_or_default(),
+        };
+        Ok(Self {
+            default_mode: parsed.default_mode.unwrap_or(Mode::Manual),
+            grant_reask_limit: parsed.grant_reask_limit.unwrap_or(DEFAULT_REASK_LIMIT),
+            seeds: seeds(&rules),
+            compiled: Compiled::new(rules),
+            locked_down: false,
+        })
+    }
+
+    /// What is in force when no valid configuration ever was: human-only denials stay, everything else holds,
+    /// whatever the session's mode.
+    pub fn locked_down() -> Self {
+        Self {
+            default_mode: Mode::Manual,
+            grant_reask_limit: DEFAULT_REASK_LIMIT,
+            compiled: Compiled::default(),
+            seeds: Vec::new(),
+            locked_down: true,
+        }
+    }
+
+    /// The shipped configuration value.
+    pub fn shipped_value() -> Value {
+        json!({
+            "default_mode": Mode::Manual.as_str(),
+            "rules": ["!approval::*"],
+            "grant_reask_limit": DEFAULT_REASK_LIMIT,
+        })
+    }
+
+    /// The mode of a session without stored settings.
+    pub const fn default_mode(&self) -> Mode {
+        self.default_mode
+    }
+
+    /// How many times the filesystem watch may hold one call.
+    pub const fn grant_reask_limit(&self) -> u32 {
+        self.grant_reask_limit
+    }
+
+    /// Whether this stands in for a configuration that is missing or was refused.
+    pub const fn is_locked_down(&self) -> bool {
+        self.locked_down
+    }
+
+    /// The settings of a session without a stored record: the default mode, never set, and the seeds.
+    ///
+    /// `granted_at` is in milliseconds since the epoch; 0 where the settings are only shown.
+    pub fn default_settings(&self, granted_at: i64) -> Settings {
+        let seed = |pattern: &Arc<str>| Grant {
+            function_id: pattern.as_ref().to_owned(),
+            granted_at,
+            granted_by: GrantedBy::Seed,
+        };
+        Settings {
+            mode: self.default_mode,
+            mode_set_at: 0,
+            approved_always: Vec::new(),
+            always_allow: self.seeds.iter().map(seed).collect(),
+        }
+    }
+
+    /// The rules, in order.
+    pub fn rules(&self) -> &[Rule] {
+        self.compiled.rules()
+    }
+}
+
+fn seeds(rules: &[Rule]) -> Vec<Arc<str>> {
+    let mut seen = HashSet::new();
+    rules
+        .iter()
+        .filter(|rule| rule.seeds() && seen.insert(&*rule.pattern))
+        .map(|rule| Arc::clone(&rule.pattern))
+        .collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,170 @@
+//! The listeners of one trigger type, found by session without looking at the others.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::hold::contains_all;
+use crate::iii::{Bind, ErrorBody, Provider};
+use crate::wire::error::INVALID_PAYLOAD;
+use crate::wire::events::BindingConfig;
+
+/// One binding of another worker.
+#[derive(Debug)]
+pub struct Listener {
+    /// What to call.
+    pub function_id: String,
+    /// Handed to it beside each event.
+    pub metadata: Option<Box<RawValue>>,
+    /// Where its function lives; absent means the default namespace.
+    pub namespace: Option<String>,
+    config: BindingConfig,
+}
+
+/// All bindings of one trigger type. Ids are global to the engine: the same id again replaces.
+#[derive(Default)]
+pub struct Listeners {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    by_id: HashMap<String, Arc<Listener>>,
+    /// Ids of bindings that name a session.
+    by_session: HashMap<String, HashSet<String>>,
+    /// Ids of bindings that do not.
+    of_any_session: HashSet<String>,
+}
+
+impl Listeners {
+    /// Those whose filter matches.
+    pub fn matching(&self, session_id: &str, metadata: Option<&Map<String, Value>>) -> Vec<Arc<Listener>> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        let of_session = inner.by_session.get(session_id).into_iter().flatten();
+        of_session
+            .chain(&inner.of_any_session)
+            .filter_map(|id| inner.by_id.get(id))
+            .filter(|listener| {
+                listener.config.metadata.as_ref().is_none_or(|wanted| contains_all(wanted, metadata))
+            })
+            .cloned()
+            .collect()
+    }
+
+    /// How many bindings there are.
+    pub fn len(&self) -> usize {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner).by_id.len()
+    }
+
+    /// Whether nobody listens.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Inner {
+    fn remove(&mut self, id: &str) {
+        let Some(listener) = self.by_id.remove(id) else { return };
+        match &listener.config.session_id {
+            Some(session) => {
+                if let Some(ids) = self.by_session.get_mut(session) {
+                    ids.remove(id);
+                    if ids.is_empty() {
+                        self.by_session.remove(session);
+                    }
+                }
+            }
+            None => {
+                self.of_any_session.remove(id);
+            }
+        }
+    }
+}
+
+impl Provider for Listeners {
+    /// Accepts or refuses a binding. A refused one also ends the older binding of its id: the engine has dropped it.
+    fn bind(&self, bind: Bind) -> Result<(), ErrorBody> {
+        let config = BindingConfig::read(Some(&bind.config));
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.remove(&bind.id);
+        let config = config.map_err(|invalid| ErrorBody::new(INVALID_PAYLOAD, invalid.to_string()))?;
+        match &config.session_id {
+            Some(session) => inner.by_session.entry(session.clone()).or_default().insert(bind.id.clone()),
+            None => inner.of_any_session.insert(bind.id.clone()),
+        };
+        let listener = Listener {
+            function_id: bind.function_id,
+            metadata: bind.metadata,
+            namespace: bind.namespace,
+            config,
+        };
+        inner.by_id.insert(bind.id, Arc::new(listener));
+        Ok(())
+    }
+
+    fn unbind(&self, id: &str) {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
+    fn reset(&self) {
+        *self.inner.write().unwrap_or_else(PoisonError::into_inner) = Inner::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn bind(id: &str, function: &str, config: Value) -> Bind {
+        Bind { id: id.into(), function_id: function.into(), config, metadata: None, namespace: None }
+    }
+
+    fn functions(listeners: &Listeners, session: &str, metadata: &Value) -> Vec<String> {
+        let mut found: Vec<String> = listeners
+            .matching(session, metadata.as_object())
+            .iter()
+            .map(|listener| listener.function_id.clone())
+            .collect();
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn listeners_are_found_by_session_and_metadata() {
+        let listeners = Listeners::default();
+        listeners.bind(bind("1", "all", Value::Null)).unwrap();
+        listeners.bind(bind("2", "of_s1", json!({"session_id": "s_1"}))).unwrap();
+        listeners.bind(bind("3", "of_acme", json!({"metadata": {"tenant": "acme"}}))).unwrap();
+        assert_eq!(functions(&listeners, "s_1", &json!({"tenant": "acme"})), ["all", "of_acme", "of_s1"]);
+        assert_eq!(functions(&listeners, "s_2", &json!({"tenant": "acme-eu"})), ["all"]);
+        assert_eq!(functions(&listeners, "s_2", &Value::Null), ["all"]);
+    }
+
+    #[test]
+    fn the_same_id_replaces_and_a_refusal_ends_the_older_binding() {
+        let listeners = Listeners::default();
+        listeners.bind(bind("1", "old", json!({"session_id": "s_1"}))).unwrap();
+        listeners.bind(bind("1", "new", json!({}))).unwrap();
+        assert_eq!(functions(&listeners, "s_1", &Value::Null), ["new"]);
+        let refusal = listeners.bind(bind("1", "new", json!({"tenant": "acme"}))).unwrap_err();
+        assert!(refusal.message.contains("tenant"), "{}", refusal.message);
+        assert!(listeners.is_empty());
+    }
+
+    #[test]
+    fn unbinding_and_a_new_connection_leave_nothing() {
+        let listeners = Listeners::default();
+        listeners.bind(bind("1", "a", json!({"session_id": "s_1"}))).unwrap();
+        listeners.unbind("1");
+        listeners.unbind("unknown");
+        assert!(listeners.is_empty());
+        listeners.bind(bind("2", "b", Value::Null)).unwrap();
+        listeners.reset();
+        assert_eq!(functions(&listeners, "s_1", &Value::Null), Vec::<String>::new());
+    }
+}

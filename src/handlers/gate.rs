@@ -1,0 +1,100 @@
+//! `approval::gate`: the pre-trigger hook. Reads as contract §1 and §2: first step that applies, and every failure is
+//! a denial that a model can act on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+
+use super::Context;
+use crate::clock::Deadline;
+use crate::hold::{Arrival, HoldKey, MAX_ID_BYTES};
+use crate::keep::inbox::HoldError;
+use crate::policy::{self, Decision, Question};
+use crate::wire::denial;
+use crate::wire::error::{InvalidPayload, decode};
+use crate::wire::hook::{HookCall, HookInput, HookOutput};
+use crate::wire::record::PendingApprovalRecord;
+
+/// The harness gives up after 5,000 ms; the gate answers before that, whatever its peers do.
+pub(super) const BUDGET: Duration = Duration::from_millis(4_500);
+/// What is kept of the budget for writing the record when the session's context is late.
+pub(super) const WRITE_RESERVE: Duration = Duration::from_millis(1_500);
+
+/// Answers one call.
+pub(super) async fn gate(context: Arc<Context>, payload: Box<RawValue>) -> HookOutput {
+    let deadline = Deadline::after(BUDGET);
+    let input: HookInput = match decode(&payload) {
+        Ok(input) => input,
+        Err(invalid) => return HookOutput::deny(denial::payload_does_not_fit(&invalid)),
+    };
+    drop(payload);
+    let Some(call) = &input.call else { return HookOutput::deny(denial::NO_CALL) };
+    let question = Question { function_id: &call.function_id, arguments: &call.arguments };
+    if let Some(verdict) = policy::screen(&question) {
+        return HookOutput::deny(verdict.denial_text());
+    }
+    let key = match HoldKey::new(&input.session_id, &call.id, "call.id") {
+        Ok(key) if input.turn_id.len() <= MAX_ID_BYTES => key,
+        Ok(_) => return does_not_fit("turn_id", "is longer than 512 bytes"),
+        Err(bad) => return does_not_fit(bad.field, bad.problem),
+    };
+    let policy = context.config.policy();
+    let settings = context.settings.for_gate(&input.session_id, &policy, deadline).await;
+    let verdict = policy::decide(&question, &settings, &policy);
+    match verdict.decision {
+        Decision::Continue => HookOutput::Continue,
+        Decision::Deny => HookOutput::deny(verdict.denial_text()),
+        Decision::Hold => match hold(&context, &input, call, key, deadline).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::error!(session_id = input.session_id, error = %Chain(&error), "a call could not be held");
+                HookOutput::deny(denial::gate_unavailable(&error.to_string()))
+            }
+        },
+    }
+}
+
+fn does_not_fit(field: &str, what: &str) -> HookOutput {
+    HookOutput::deny(denial::payload_does_not_fit(&InvalidPayload::new(field, what)))
+}
+
+async fn hold(
+    context: &Context,
+    input: &HookInput,
+    call: &HookCall,
+    key: HoldKey,
+    deadline: Deadline,
+) -> Result<HookOutput, HoldError> {
+    let record = PendingApprovalRecord::for_function(&input.session_id, &input.turn_id, input.depth, call);
+    if context.inbox.was_released(&record) {
+        return Ok(HookOutput::Continue);
+    }
+    let slot = context.inbox.open(key, &input.turn_id, deadline).await?;
+    // Once more, because a decision may have been taken while we waited for the key.
+    if context.inbox.was_released(&record) {
+        return Ok(HookOutput::Continue);
+    }
+    let arrival = slot.arrival(&record);
+    if arrival == Arrival::Redelivery {
+        return Ok(HookOutput::Hold);
+    }
+    let session = context.sessions.context(&input.session_id, deadline.keeping(WRITE_RESERVE)).await;
+    slot.hold(record.in_session(session), arrival, deadline).await?;
+    Ok(HookOutput::Hold)
+}
+
+/// An error with its causes, for the log.
+struct Chain<'a>(&'a HoldError);
+
+impl std::fmt::Display for Chain<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}", self.0)?;
+        let mut source = std::error::Error::source(self.0);
+        while let Some(cause) = source {
+            write!(formatter, ": {cause}")?;
+            source = cause.source();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! The policy in force: compiled once per configuration value, swapped whole, read without a lock.
+//!
+//! Reading it never waits. Every fetch is numbered when it is started, and a fetch that was started earlier never
+//! overwrites the result of a later one, so an old answer that arrives late does not win. A value that cannot be
+//! used leaves the last good one in force; where there is none, the gate is locked down (contract §1).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+use super::background::{Background, retry_delay};
+use crate::clock::Deadline;
+use crate::iii::CallError;
+use crate::policy::Policy;
+use crate::siblings::configuration::{Configuration, Fetched};
+
+/// The gate's own entry.
+pub const ENTRY: &str = "approval-gate";
+/// How long one fetch may take.
+const FETCH_BUDGET: Duration = Duration::from_secs(5);
+/// How often a failed fetch is tried again behind before the next notice has to do it.
+const FETCH_TRIES: u32 = 20;
+
+/// The policy in force. Cheap to clone.
+#[derive(Clone)]
+pub struct LiveConfig {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    policy: ArcSwap<Policy>,
+    configuration: Configuration,
+    background: Background,
+    started: AtomicU64,
+    applied: Mutex<Applied>,
+}
+
+#[derive(Default)]
+struct Applied {
+    /// The number of the newest fetch whose answer was looked at.
+    number: u64,
+    /// The last policy that came from a valid value.
+    last_good: Option<Arc<Policy>>,
+}
+
+impl LiveConfig {
+    /// Locked down until the first fetch.
+    pub fn new(configuration: Configuration, background: Background) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                policy: ArcSwap::from_pointee(Policy::locked_down()),
+                configuration,
+                background,
+                started: AtomicU64::new(0),
+                applied: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The policy in force at this moment.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.shared.policy.load_full()
+    }
+
+    /// Fetches the entry and puts it in force, if it is valid and no later fetch was quicker.
+    pub async fn refetch(&self) -> Result<(), CallError> {
+        let number = self.shared.started.fetch_add(1, Ordering::AcqRel) + 1;
+        let fetched = self.shared.configuration.fetch(ENTRY, Deadline::after(FETCH_BUDGET)).await?;
+        self.apply(number, fetched);
+        Ok(())
+    }
+
+    /// As [`LiveConfig::refetch`]; a failure keeps what is in force and is tried again behind.
+    pub async fn refetch_or_later(&self) {
+        let Err(error) = self.refetch().await else { return };
+        tracing::error!(%error, "the changed configuration could not be fetched; the last good one stays in force");
+        let config = self.clone();
+        self.shared.background.spawn(async move {
+            for attempt in 0..FETCH_TRIES {
+                tokio::time::sleep(retry_delay(attempt)).await;
+                if config.refetch().await.is_ok() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Until the next fetch has answered, everything that could run is held: after a reconnect the stored value may
+    /// be another one, and a stale policy must not decide.
+    pub fn lock_down(&self) {
+        let mut applied = self.shared.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        applied.number = self.shared.started.load(Ordering::Acquire);
+        self.shared.policy.store(Arc::new(Policy::locked_down()));
+    }
+
+    fn apply(&self, number: u64, fetched: Fetched) {
+        // Compiled outside the lock below: a large value must not make a quicker fetch wait.
+        let compiled = match fetched {
+            Fetched::Value(value) => Policy::from_value(&value).map_err(|refusal| refusal.to_string()),
+            Fetched::Invalid(why) => Err(why),
+        };
+        let mut applied = self.shared.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        if number <= applied.number {
+            return;
+        }
+        applied.number = number;
+        match (compiled, &applied.last_good) {
+            (Ok(policy), _) => {
+                tracing::info!(rules = policy.rules().len(), "configuration in force");
+                let policy = Arc::new(policy);
+                applied.last_good = Some(Arc::clone(&policy));
+                self.shared.policy.store(policy);
+            }
+            (Err(why), Some(last_good)) => {
+                tracing::error!(%why, "the new configuration is refused; the last good one stays in force");
+                self.shared.policy.store(Arc::clone(last_good));
+            }
+            (Err(why), None) => tracing::error!(
+                %why,
+                "the configuration entry `approval-gate` cannot be used and there is no last good one: locked down, \
+                 every call is held until a valid value is set"
+            ),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What a pending record means to the inbox: which hold it is, whether two of them ask the same, where it stands.
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::fsaccess;
+use crate::hold::{Position, call_digest};
+use crate::redact;
+use crate::wire::hook::HookCall;
+use crate::wire::record::{AccessRequest, PendingApprovalRecord, PendingKind};
+use crate::wire::session::SessionContext;
+
+/// The longest title that a record carries, in code points.
+const TITLE: usize = 256;
+/// The longest description, in code points.
+const DESCRIPTION: usize = 1_024;
+/// The largest metadata, in bytes of JSON. Above it a record goes without: the store and every channel carry it.
+const METADATA: usize = 16 * 1_024;
+
+impl PendingApprovalRecord {
+    /// A record that asks whether a call may run. Times and ids of the hold are set when it is written.
+    pub fn for_function(session_id: &str, turn_id: &str, depth: i64, call: &HookCall) -> Self {
+        Self {
+            session_id: session_id.to_owned(),
+            turn_id: turn_id.to_owned(),
+            function_call_id: call.id.clone(),
+            function_id: redact::visible_exact(&call.function_id).into_owned(),
+            kind: PendingKind::Function,
+            arguments_excerpt: redact::excerpt(&call.arguments),
+            assistant_excerpt: None,
+            session_title: None,
+            session_description: None,
+            session_metadata: None,
+            pending_at: 0,
+            depth,
+            access_request: None,
+            hold_id: None,
+            digest: Some(call_digest(session_id, turn_id, &call.id, &call.function_id, &call.arguments)),
+        }
+    }
+
+    /// The same call, asking for access to a root.
+    #[must_use]
+    pub fn asking_for(self, request: fsaccess::AccessRequest) -> Self {
+        let fsaccess::AccessRequest { requested_root, attempted_path, error_code } = request;
+        Self {
+            kind: PendingKind::FilesystemAccess,
+            access_request: Some(AccessRequest {
+                requested_root,
+                attempted_path: redact::visible_exact(&attempted_path).into_owned(),
+                error_code,
+            }),
+            ..self
+        }
+    }
+
+    /// With what is known about its session. Title and description are made visible: agents can write them.
+    #[must_use]
+    pub fn in_session(self, context: SessionContext) -> Self {
+        let metadata = context.metadata.filter(|metadata| {
+            let bytes = serde_json::to_string(metadata).map_or(usize::MAX, |text| text.len());
+            if bytes > METADATA {
+                tracing::warn!(
+                    session_id = self.session_id,
+                    bytes,
+                    "session metadata is too large for a record"
+                );
+            }
+            bytes <= METADATA
+        });
+        Self {
+            session_title: context.title.map(|title| redact::visible(&title, TITLE)),
+            session_description: context.description.map(|text| redact::visible(&text, DESCRIPTION)),
+            session_metadata: metadata,
+            ..self
+        }
+    }
+
+    /// Whether the other record was made by the same delivery of the same question (contract §2). A record of an
+    /// older worker has no digest; then its visible parts have to do.
+    pub fn is_same_question(&self, other: &Self) -> bool {
+        let same_call = match (&self.digest, &other.digest) {
+            (Some(one), Some(two)) => one == two,
+            _ => {
+                self.session_id == other.session_id
+                    && self.turn_id == other.turn_id
+                    && self.function_call_id == other.function_call_id
+                    && self.function_id == other.function_id
+                    && self.arguments_excerpt == other.arguments_excerpt
+            }
+        };
+        same_call && self.kind == other.kind && self.access_request == other.access_request
+    }
+
+    /// Which hold it is. A row of an older worker is known by its content.
+    pub fn identity(&self) -> String {
+        self.hold_id.clone().unwrap_or_else(|| {
+            let hash = Sha256::digest(self.stored().to_string());
+            hash.iter().fold("row:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+        })
+    }
+
+    /// The key of the row that its own ids name.
+    pub fn row(&self) -> String {
+        format!("{}/{}", self.session_id, self.function_call_id)
+    }
+
+    /// Where it stands in the inbox.
+    pub fn position(&self) -> Position {
+        Position {
+            pending_at: self.pending_at,
+            session_id: self.session_id.clone(),
+            function_call_id: self.function_call_id.clone(),
+        }
+    }
+
+    /// The root that it asks for, if it asks for one.
+    pub fn requested_root(&self) -> Option<&str> {
+        let request = self.access_request.as_ref().filter(|_| self.kind == PendingKind::FilesystemAccess);
+        request.map(|request| request.requested_root.as_str())
+    }
+
+    /// As it is stored. A record always has a JSON form: its keys are text and it holds no other numbers than JSON's.
+    pub fn stored(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}

@@ -1,0 +1,129 @@
+//! Sessions' settings: read leniently by the gate, strictly by changes, one change at a time (contract §5).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use super::keyed_lock::KeyedLock;
+use super::live_config::LiveConfig;
+use crate::clock::{self, Deadline};
+use crate::iii::CallError;
+use crate::policy::Policy;
+use crate::policy::settings::Settings;
+use crate::siblings::state::{Scope, State};
+use crate::wire::settings::{ApprovalSettings, StoredSettings};
+
+/// How much of the hook's budget reading the settings may take.
+const GATE_READ: Duration = Duration::from_millis(1_500);
+/// How long reading, or reading and writing, may take for a caller that changes settings.
+const CALLER_BUDGET: Duration = Duration::from_secs(10);
+
+/// Why settings could not be read or changed.
+#[derive(Debug, Error)]
+pub enum SettingsError {
+    /// The state worker failed.
+    #[error("the state worker is not available: {0}")]
+    Unavailable(#[from] CallError),
+    /// The stored record is not a settings record; nothing was overwritten.
+    #[error(
+        "the stored settings of this session cannot be read ({0}); `approval::clear-settings` removes them"
+    )]
+    Unreadable(String),
+}
+
+/// Where settings came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The session's own record.
+    Stored,
+    /// The deployment's defaults.
+    Defaults,
+}
+
+/// The settings of all sessions. Cheap to clone.
+#[derive(Clone)]
+pub struct SettingsKeep {
+    state: State,
+    config: LiveConfig,
+    changes: KeyedLock,
+}
+
+impl SettingsKeep {
+    /// Over this store, with these defaults.
+    pub fn new(state: State, config: LiveConfig) -> Self {
+        Self { state, config, changes: KeyedLock::default() }
+    }
+
+    /// What is in force for the gate. A failed read and an unreadable record give the narrowest settings there are:
+    /// not the defaults, which may be wider than the record that could not be read (contract §1.4).
+    pub async fn for_gate(&self, session_id: &str, policy: &Policy, deadline: Deadline) -> Settings {
+        match self.state.get(Scope::Settings, session_id, deadline.at_most(GATE_READ)).await {
+            Ok(value) => lenient(session_id, &value, policy).0,
+            Err(error) => {
+                tracing::warn!(session_id, %error, "settings could not be read; the session counts as manual");
+                Settings::fail_closed()
+            }
+        }
+    }
+
+    /// What is in force, and where it comes from. Never writes.
+    pub async fn effective(&self, session_id: &str) -> Result<(Settings, Source), SettingsError> {
+        let value = self.state.get(Scope::Settings, session_id, Deadline::after(CALLER_BUDGET)).await?;
+        Ok(lenient(session_id, &value, &self.config.policy()))
+    }
+
+    /// Applies a change: reads strictly, makes the record from the defaults if there is none, writes once. Changes
+    /// of one session are applied one after the other, so that none is lost.
+    pub async fn change(
+        &self,
+        session_id: &str,
+        change: impl FnOnce(Settings, i64) -> Settings,
+    ) -> Result<Settings, SettingsError> {
+        let deadline = Deadline::after(CALLER_BUDGET);
+        let _turn = self.changes.lock(session_id).await;
+        let now = clock::now_ms();
+        let before = match StoredSettings::read(&self.state.get(Scope::Settings, session_id, deadline).await?)
+        {
+            StoredSettings::Record(settings) => settings,
+            StoredSettings::Absent => self.config.policy().default_settings(now),
+            StoredSettings::Unreadable(why) => return Err(SettingsError::Unreadable(why)),
+        };
+        let after = change(before, now);
+        self.write(session_id, &json!(ApprovalSettings::from(after.clone())), deadline).await?;
+        Ok(after)
+    }
+
+    /// Removes the record, readable or not; says whether there was one.
+    pub async fn clear(&self, session_id: &str) -> Result<bool, SettingsError> {
+        let deadline = Deadline::after(CALLER_BUDGET);
+        let _turn = self.changes.lock(session_id).await;
+        let existed = !self.state.get(Scope::Settings, session_id, deadline).await?.is_null();
+        self.state.delete(Scope::Settings, session_id, deadline).await?;
+        Ok(existed)
+    }
+
+    /// Writes the record; a lost answer is settled by reading what stands there.
+    async fn write(&self, session_id: &str, value: &Value, deadline: Deadline) -> Result<(), CallError> {
+        let tried =
+            self.state.swap(Scope::Settings, session_id, value, deadline.at_most(CALLER_BUDGET / 2)).await;
+        match tried {
+            Err(CallError::Deadline { function_id, waited_ms }) => {
+                let standing = self.state.get(Scope::Settings, session_id, deadline).await?;
+                if standing == *value { Ok(()) } else { Err(CallError::Deadline { function_id, waited_ms }) }
+            }
+            written => written.map(drop),
+        }
+    }
+}
+
+fn lenient(session_id: &str, value: &Value, policy: &Policy) -> (Settings, Source) {
+    match StoredSettings::read(value) {
+        StoredSettings::Record(settings) => (settings, Source::Stored),
+        StoredSettings::Absent => (policy.default_settings(0), Source::Defaults),
+        StoredSettings::Unreadable(why) => {
+            tracing::warn!(session_id, %why, "stored settings cannot be read; the session counts as manual");
+            (Settings::fail_closed(), Source::Stored)
+        }
+    }
+}

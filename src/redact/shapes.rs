@@ -1,0 +1,190 @@
+//! Where the secrets of one text are: by the name in front of them, or by their own shape (contract §10).
+//!
+//! It answers with byte ranges and changes nothing. A text may be a window cut out of a longer one; then a secret
+//! that reaches the cut is found by the part that is there. It knows nothing about JSON values or about clipping.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::assignments;
+
+/// On which sides a text was cut out of a longer one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Cut {
+    /// More text comes before.
+    pub start: bool,
+    /// More text follows.
+    pub end: bool,
+}
+
+/// Tokens that tell themselves by how they begin. The group `s` is what is hidden.
+static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
+    let shapes = [
+        "gh[pousr]_[A-Za-z0-9]{16,}",
+        "github_pat_[A-Za-z0-9_]{16,}",
+        "gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|oas|ffct)-[A-Za-z0-9_.-]{12,}",
+        "xox[a-z](?:\\.[a-z]+)?-[A-Za-z0-9-]{8,}|x(?:app|wfp)-[A-Za-z0-9-]{8,}",
+        "(?:AKIA|ASIA|AROA|AIDA|AGPA|AIPA|ANPA|ANVA|ABIA|ACCA)[A-Z0-9]{12,}",
+        "AIza[A-Za-z0-9_-]{24,}|ya29\\.[A-Za-z0-9_-]{12,}|1//0[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{16,}",
+        "(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{8,}|whsec_[A-Za-z0-9+/=]{16,}",
+        "sk-(?:ant|proj|svcacct|admin|or)-[A-Za-z0-9_-]{6,}|sk-[A-Za-z0-9]{16,}",
+        "eyJ[A-Za-z0-9_-]{12,}(?:\\.[A-Za-z0-9_-]*)*",
+        "npm_[A-Za-z0-9]{16,}|pypi-[A-Za-z0-9_-]{16,}|rubygems_[a-f0-9]{24,}|dckr_(?:pat|oat)_[A-Za-z0-9_-]{16,}",
+        "SK[0-9a-fA-F]{32}|SG\\.[A-Za-z0-9_-]{12,}\\.[A-Za-z0-9_-]{12,}|key-[0-9a-f]{32}",
+        "hf_[A-Za-z0-9]{16,}|gsk_[A-Za-z0-9]{16,}|xai-[A-Za-z0-9]{16,}|r8_[A-Za-z0-9]{24,}|nvapi-[A-Za-z0-9_-]{16,}",
+        "(?:AGE-SECRET-KEY-1|age-secret-key-1)[A-Za-z0-9]{16,}",
+        "do[opr]_v1_[a-f0-9]{24,}|shp(?:at|ss|ca|pa)_[A-Fa-f0-9]{16,}|sq0(?:atp|csp)-[A-Za-z0-9_-]{16,}",
+        "hv[sbr]\\.[A-Za-z0-9_-]{16,}|glsa_[A-Za-z0-9_]{16,}|lin_api_[A-Za-z0-9]{16,}|ATATT3[A-Za-z0-9_=-]{16,}",
+        "[A-Za-z0-9]{3}[0-9]Q~[A-Za-z0-9_.~-]{24,}",
+        "[0-9]{8,10}:AA[A-Za-z0-9_-]{24,}",
+        "[MNO][A-Za-z0-9_-]{22,27}\\.[A-Za-z0-9_-]{6}\\.[A-Za-z0-9_-]{24,}",
+    ]
+    .join("|");
+    // `\n` as two characters stands before a token in JSON text: the letter is no part of the word.
+    constant(&format!(r"(?:^|[^A-Za-z0-9]|\\[nrt])(?<s>{shapes})"))
+});
+
+/// `Bearer …` and `Basic …` wherever they stand.
+static SCHEMES: LazyLock<Regex> = LazyLock::new(|| {
+    constant(r"(?i)(?:^|[^a-z0-9_])(?<scheme>bearer|basic)(?:\s|%20|\+)+(?<s>[a-z0-9._~+/=-]{6,})")
+});
+
+/// A private key block; without its end, as far as it looks like one.
+static PRIVATE_KEYS: LazyLock<Regex> = LazyLock::new(|| {
+    constant(concat!(
+        r"(?s)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
+        r"(?:.*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\:,-]*)",
+    ))
+});
+
+/// The end of a private key whose beginning was cut off.
+static PRIVATE_KEY_END: LazyLock<Regex> =
+    LazyLock::new(|| constant(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
+
+/// What follows the scheme of a URL, up to the end of the URL.
+static URLS: LazyLock<Regex> = LazyLock::new(|| constant(r#"[A-Za-z0-9+.-]://(?<s>[^\s"'<>`]+)"#));
+
+/// Credentials in the places that well-known programs have for them, and signed or secret links.
+static PLACES: LazyLock<Regex> = LazyLock::new(|| {
+    let places = [
+        r#"(?:^|\s)(?:-u|--user|--proxy-user)(?:\s+|=)["']?[^\s:"']+:(?<s1>[^\s"']+)"#,
+        r#"\bsshpass\s+-p\s*["']?(?<s2>[^\s"']+)"#,
+        r#"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;&]*?\s-p["']?(?<s3>[^\s"']+)"#,
+        r#"[?&]sig=(?<s4>[^\s&"']+)"#,
+        r#"hooks\.slack\.com/(?:services|workflows|triggers)/(?<s5>[A-Za-z0-9/_-]+)"#,
+        r#"discord(?:app)?\.com/api/webhooks/[0-9]+/(?<s6>[A-Za-z0-9_-]+)"#,
+    ];
+    constant(&places.join("|"))
+});
+
+/// Pairs spelled as data inside a text: `"name": "Authorization", "value": "…"`.
+static PAIRS: LazyLock<Regex> = LazyLock::new(|| {
+    constant(concat!(
+        r#"(?i)\b(?:name|key|header|field)[\\"']*\s*[:=]\s*[\\"']*(?<name>[A-Za-z0-9_.-]{2,64})[\\"']*\s*,"#,
+        r#"\s*[\\"']*value[\\"']*\s*[:=]\s*(?:\\*"(?<s1>(?:[^"\\]|\\[^"])*)|'(?<s2>[^']*)|(?<s3>[^\s,}"'\\]+))"#,
+    ))
+});
+
+/// An AWS secret key has no beginning of its own; it is looked for where an access key id stands.
+static AWS_SECRETS: LazyLock<Regex> =
+    LazyLock::new(|| constant(r"(?:^|[^A-Za-z0-9/+])(?<s>[A-Za-z0-9/+]{40})"));
+
+fn constant(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("the pattern is a constant, and every one is compiled by a test")
+}
+
+/// The byte ranges of all secrets in a text: sorted, apart from each other, on character boundaries.
+pub(super) fn find(text: &str, cut: Cut) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    assignments::find(text, cut, &mut found);
+    private_keys(text, cut, &mut found);
+    user_info(text, cut, &mut found);
+    let mut every = |pattern: &Regex, names: &[&str], holds: &dyn Fn(&Captures) -> bool| {
+        for captures in pattern.captures_iter(text).filter(holds) {
+            found.extend(names.iter().filter_map(|name| captures.name(name)).map(|part| part.range()));
+        }
+    };
+    every(&TOKENS, &["s"], &|_| true);
+    every(&SCHEMES, &["s"], &is_credential);
+    every(&PLACES, &["s1", "s2", "s3", "s4", "s5", "s6"], &|captures| !is_numeric_user(captures));
+    every(&PAIRS, &["s1", "s2", "s3"], &|captures| super::keys::is_secret(&captures["name"]));
+    if text.contains("AKIA") || text.contains("ASIA") {
+        every(&AWS_SECRETS, &["s"], &|captures| mixes_classes(&captures["s"]));
+    }
+    merged(found)
+}
+
+fn private_keys(text: &str, cut: Cut, found: &mut Vec<Range<usize>>) {
+    found.extend(PRIVATE_KEYS.find_iter(text).map(|block| block.range()));
+    let orphan = PRIVATE_KEY_END.find(text).filter(|_| cut.start);
+    if let Some(end) = orphan.filter(|end| !text[..end.start()].contains("-----BEGIN ")) {
+        found.push(0..end.end());
+    }
+}
+
+/// The password, or the lone token, in front of the `@` of a URL.
+fn user_info(text: &str, cut: Cut, found: &mut Vec<Range<usize>>) {
+    for captures in URLS.captures_iter(text) {
+        let Some(url) = captures.name("s") else { continue };
+        let runs_into_cut = cut.end && url.end() == text.len();
+        if let Some(secret) = url_secret(url.as_str(), runs_into_cut) {
+            found.push(url.start() + secret.start..url.start() + secret.end);
+        }
+    }
+}
+
+fn url_secret(url: &str, runs_into_cut: bool) -> Option<Range<usize>> {
+    let authority = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
+    if let Some(at) = authority.rfind('@') {
+        return match authority[..at].find(':') {
+            Some(colon) => Some(colon + 1..at).filter(|password| !password.is_empty()),
+            None => {
+                Some(0..at).filter(|user| user.len() >= 20 && url[..at].bytes().any(|b| b.is_ascii_digit()))
+            }
+        };
+    }
+    // No `@` yet: a port, or a password with a slash in it that nobody escaped, or one that the cut has torn.
+    let password = authority.find(':')? + 1;
+    let port = authority[password..].bytes().all(|byte| byte.is_ascii_digit());
+    if port {
+        return None;
+    }
+    let end = url[password..].find('@').map(|at| password + at);
+    end.or(runs_into_cut.then_some(url.len()))
+        .map(|end| password..end)
+        .filter(|password| !password.is_empty())
+}
+
+/// Whether the word behind `Bearer` or `Basic` is a credential and not the next word of a sentence.
+fn is_credential(captures: &Captures) -> bool {
+    let word = &captures["s"];
+    let mixed =
+        word.bytes().skip(1).any(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'=');
+    mixed || (word.len() >= 16 && captures["scheme"].eq_ignore_ascii_case("bearer"))
+}
+
+/// Whether `-u` was given numbers, as a container's user and group.
+fn is_numeric_user(captures: &Captures) -> bool {
+    captures.name("s1").is_some_and(|group| group.as_str().bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn mixes_classes(word: &str) -> bool {
+    let count = |class: fn(&u8) -> bool| word.bytes().filter(class).count();
+    count(u8::is_ascii_uppercase) >= 4 && count(u8::is_ascii_lowercase) >= 4 && count(u8::is_ascii_digit) >= 1
+}
+
+/// The ranges in order, overlapping and touching ones joined, empty ones dropped.
+fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}

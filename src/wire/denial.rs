@@ -1,0 +1,174 @@
+//! The denial envelope, and the words that a model or an operator reads with it (contract §3).
+//!
+//! A reason is written for the one who has to act on it: it says what was refused, by whom, and that asking again in
+//! the same way will not help.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::wire::error::InvalidPayload;
+
+/// Who refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeniedBy {
+    /// The deployment's rules, or the guard around what only a person may call.
+    Permissions,
+    /// A person.
+    User,
+    /// Nobody could be asked.
+    GateUnavailable,
+}
+
+/// The argument that made a rule deny.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MatchedConstraint {
+    /// The argument's name.
+    pub field: String,
+    /// `equals` or `matches`.
+    pub operator: String,
+    /// What the rule compares with; from the rule, never from the call.
+    pub value: Value,
+}
+
+/// Why a call was denied, for machines.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DenialEnvelope {
+    schema_version: u32,
+    status: &'static str,
+    /// Who refused.
+    pub denied_by: DeniedBy,
+    /// The function that was to run.
+    pub function_id: String,
+    /// The rule that denied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule_action: Option<&'static str>,
+    /// The argument that made it deny, if the rule looks at arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matched_constraint: Option<MatchedConstraint>,
+    /// The call's arguments as the record showed them, already redacted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args_excerpt: Option<Value>,
+    /// The same in words.
+    pub reason: String,
+}
+
+impl DenialEnvelope {
+    fn new(denied_by: DeniedBy, function_id: &str, reason: impl Into<String>) -> Self {
+        Self {
+            schema_version: 1,
+            status: "denied",
+            denied_by,
+            function_id: function_id.to_owned(),
+            rule_id: None,
+            rule_action: None,
+            matched_constraint: None,
+            args_excerpt: None,
+            reason: reason.into(),
+        }
+    }
+
+    /// A person refused. `args_excerpt` is the record's redacted excerpt; `null` is left out.
+    pub fn by_user(function_id: &str, reason: impl Into<String>, args_excerpt: Value) -> Self {
+        Self {
+            args_excerpt: Some(args_excerpt).filter(|excerpt| !excerpt.is_null()),
+            ..Self::new(DeniedBy::User, function_id, reason)
+        }
+    }
+
+    /// The rule `rule_id` refused, because of `matched_constraint` if it looks at arguments.
+    pub fn by_rule(
+        function_id: &str,
+        reason: impl Into<String>,
+        rule_id: &str,
+        matched_constraint: Option<MatchedConstraint>,
+    ) -> Self {
+        Self {
+            rule_id: Some(rule_id.to_owned()),
+            rule_action: Some("deny"),
+            matched_constraint,
+            ..Self::new(DeniedBy::Permissions, function_id, reason)
+        }
+    }
+
+    /// The call could not be put before a person.
+    pub fn gate_unavailable(function_id: &str, reason: impl Into<String>) -> Self {
+        Self::new(DeniedBy::GateUnavailable, function_id, reason)
+    }
+}
+
+/// The reason of a denial for which the operator gave none.
+pub const OPERATOR_REJECTED: &str =
+    "an operator rejected this call; do not repeat it unchanged, ask what is wanted or choose another way";
+
+/// The reason of a hook payload that names no call.
+pub const NO_CALL: &str = "the gate was asked about no call, so there is nothing that it could allow";
+
+/// The reason of a denied filesystem access for which the operator gave none; names the root.
+pub fn filesystem_access_denied(root: &str) -> String {
+    format!(
+        "an operator denied filesystem access to `{root}`; it will not be asked for again in this session, so work \
+         without it"
+    )
+}
+
+/// The reason of a call that could not be put before a person; `cause` says why in a few words.
+pub fn gate_unavailable(cause: &str) -> String {
+    format!(
+        "gate_unavailable: this call needs a person's approval, which could not be asked for: {cause}; try \
+         again later"
+    )
+}
+
+/// The reason of a hook payload that does not fit. Only the field is named.
+pub fn payload_does_not_fit(invalid: &InvalidPayload) -> String {
+    format!("the gate could not read this call, so it was not allowed: {}: {}", invalid.field, invalid.what)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_s_denial_names_the_rule_and_the_argument() {
+        let constraint =
+            MatchedConstraint { field: "cmd".into(), operator: "matches".into(), value: json!("^rm") };
+
+        let envelope = DenialEnvelope::by_rule("shell::exec", "no", "no-rm", Some(constraint));
+
+        assert_eq!(
+            serde_json::to_value(envelope).unwrap(),
+            json!({"schema_version": 1, "status": "denied", "denied_by": "permissions", "function_id": "shell::exec",
+                "rule_id": "no-rm", "rule_action": "deny",
+                "matched_constraint": {"field": "cmd", "operator": "matches", "value": "^rm"}, "reason": "no"})
+        );
+    }
+
+    #[test]
+    fn what_does_not_apply_is_left_out() {
+        let envelope = DenialEnvelope::by_user("shell::exec", OPERATOR_REJECTED, Value::Null);
+        let told = serde_json::to_value(envelope).unwrap();
+        assert_eq!(told["denied_by"], "user");
+        for absent in ["rule_id", "rule_action", "matched_constraint", "args_excerpt"] {
+            assert!(told.get(absent).is_none());
+        }
+
+        let envelope = DenialEnvelope::gate_unavailable("f", gate_unavailable("state did not answer"));
+        assert_eq!(serde_json::to_value(envelope).unwrap()["denied_by"], "gate_unavailable");
+    }
+
+    #[test]
+    fn the_default_texts_name_what_they_are_about() {
+        assert!(OPERATOR_REJECTED.contains("operator rejected"));
+        let reason = filesystem_access_denied("/data/in");
+        assert!(reason.contains("filesystem access") && reason.contains("/data/in"));
+        assert!(gate_unavailable("state did not answer").contains("gate_unavailable"));
+        assert!(payload_does_not_fit(&InvalidPayload::new("call.id", "missing")).contains("call.id"));
+    }
+}

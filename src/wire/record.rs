@@ -1,0 +1,197 @@
+//! The pending record as it is stored and told, and what else can lie in its row (contract §0, §2).
+//!
+//! A row of the scope `approval_pending` is a record, a `null` that a decision left behind, a resolved marker, or
+//! something that is not ours to understand. The reader takes every vocabulary that ever was stored; the writer
+//! knows one. A record's own ids are taken as they stand, also where they differ from the row's key: the key belongs
+//! to whoever read the row.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::wire::error::{InvalidPayload, decode_value, optional_object, word};
+use crate::wire::events::PendingResolvedEvent;
+
+/// A call that waits for a person. Carries all of its ids and nothing that must not be shown, so that it can be passed
+/// on as a notification.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PendingApprovalRecord {
+    /// The session that the call belongs to.
+    pub session_id: String,
+    /// The turn that waits for the call.
+    pub turn_id: String,
+    /// The id of the waiting call.
+    pub function_call_id: String,
+    /// The function that was to run.
+    pub function_id: String,
+    /// What the person is asked.
+    #[serde(deserialize_with = "word")]
+    pub kind: PendingKind,
+    /// The call's arguments, shortened, with everything that looks like a secret taken out.
+    #[serde(default)]
+    pub arguments_excerpt: Value,
+    /// What the model said before the call. Kept when a stored record has it; the gate is not told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assistant_excerpt: Option<String>,
+    /// The title of the session at the time of the hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_title: Option<String>,
+    /// The description of the session at the time of the hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_description: Option<String>,
+    /// The session's metadata at the time of the hold. Bindings and lists filter on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_metadata: Option<Map<String, Value>>,
+    /// When the call was held, in milliseconds since the epoch. A later hold of the same call has a larger one.
+    pub pending_at: i64,
+    /// How many levels of sub-agents lie above the turn; 0 at the top.
+    #[serde(default)]
+    pub depth: i64,
+    /// The access that is asked for, on a record of that kind.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_object")]
+    pub access_request: Option<AccessRequest>,
+    /// Private: tells this hold from an earlier or later one of the same call. Absent on a record that an older
+    /// worker wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub hold_id: Option<String>,
+    /// Private: the digest of what was held, by which a redelivery is known. Absent as above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub digest: Option<String>,
+}
+
+/// What a person is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PendingKind {
+    /// May this call run?
+    Function,
+    /// The call ran into the filesystem jail. May it, or the session, reach the root that it needs?
+    FilesystemAccess,
+}
+
+/// What a call that ran into the filesystem jail would need.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AccessRequest {
+    /// The directory that a grant would open, absolute.
+    pub requested_root: String,
+    /// The path as the call gave it, possibly relative.
+    pub attempted_path: String,
+    /// The jail's refusal code: `S215`, `S220`, `C215` or `C218`.
+    pub error_code: String,
+}
+
+/// What lies in a row of the scope `approval_pending`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StoredRow {
+    /// A hold that waits.
+    Live(Box<PendingApprovalRecord>),
+    /// A decision took the record and has not removed the row yet.
+    Null,
+    /// A decision took the record and has not sent its event yet.
+    Resolved(Box<ResolvedMarker>),
+    /// Nothing that we understand. Carries the field and what is wrong with it, no value; to be logged once.
+    Unreadable(String),
+}
+
+impl StoredRow {
+    /// Reads a row in any vocabulary.
+    pub fn read(value: &Value) -> Self {
+        let Value::Object(row) = value else {
+            return if value.is_null() {
+                Self::Null
+            } else {
+                Self::Unreadable("payload: expected an object".into())
+            };
+        };
+        let read = if row.contains_key(ResolvedMarker::MARK) {
+            ResolvedMarker::read(value).map(|marker| Self::Resolved(Box::new(marker)))
+        } else {
+            decode_value(&Value::Object(in_contract_words(row))).map(|record| Self::Live(Box::new(record)))
+        };
+        read.unwrap_or_else(|invalid| Self::Unreadable(format!("{}: {}", invalid.field, invalid.what)))
+    }
+
+    /// The record of a hold that waits.
+    pub fn live(self) -> Option<PendingApprovalRecord> {
+        match self {
+            Self::Live(record) => Some(*record),
+            Self::Null | Self::Resolved(_) | Self::Unreadable(_) => None,
+        }
+    }
+}
+
+/// A stored record with the older words of contract §0 replaced. What has no older meaning is left for the strict
+/// reader to judge.
+fn in_contract_words(row: &Map<String, Value>) -> Map<String, Value> {
+    let mut row = row.clone();
+    match row.get("kind") {
+        None | Some(Value::Null) => drop(row.insert("kind".into(), json!("function"))),
+        Some(kind) if kind == "folder_access" => drop(row.insert("kind".into(), json!("filesystem_access"))),
+        Some(_) => {}
+    }
+    if row.get("access_request").is_none_or(Value::is_null)
+        && let Some(Value::Object(mut older)) = row.remove("grant_request")
+    {
+        for (word, older_word) in [("requested_root", "dir"), ("attempted_path", "offending_path")] {
+            if let Some(value) = older.remove(older_word) {
+                older.entry(word).or_insert(value);
+            }
+        }
+        row.insert("access_request".into(), Value::Object(older));
+    }
+    row
+}
+
+/// Stands in a row between the moment a decision took the record and the moment its resolved event is out, so that a
+/// crash in between cannot swallow the event. It lacks everything that makes a record at its top level: a reader that
+/// does not know it skips it as unreadable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResolvedMarker {
+    /// The marker's version; see [`ResolvedMarker::MARK`].
+    approval_gate_outbox: u64,
+    /// The event's id; the same when it has to be sent twice.
+    pub event_id: String,
+    /// The key of the row that it stands in: a list of rows shows no keys.
+    pub row: String,
+    /// The hold that ended, if its record told.
+    #[serde(default)]
+    pub hold_id: Option<String>,
+    /// The event to send.
+    pub event: PendingResolvedEvent,
+}
+
+impl ResolvedMarker {
+    /// The field by which a marker is known.
+    pub const MARK: &'static str = "approval_gate_outbox";
+    const VERSION: u64 = 1;
+
+    /// A marker for `event`.
+    pub fn new(row: &str, event_id: &str, hold_id: Option<String>, event: PendingResolvedEvent) -> Self {
+        Self {
+            approval_gate_outbox: Self::VERSION,
+            event_id: event_id.to_owned(),
+            row: row.to_owned(),
+            hold_id,
+            event,
+        }
+    }
+
+    /// As it is stored.
+    pub fn stored(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    fn read(value: &Value) -> Result<Self, InvalidPayload> {
+        let marker: Self = decode_value(value)?;
+        if marker.approval_gate_outbox == Self::VERSION {
+            Ok(marker)
+        } else {
+            Err(InvalidPayload::new(Self::MARK, "unknown version"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
