@@ -5,5 +5,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod field_cases;
+mod gate;
 mod observed;
+mod resolve;
 mod support;
+mod watch;

@@ -18,9 +18,9 @@ use world::Case;
 macro_rules! kinds {
     ($($test:ident: $($kind:literal),+;)+) => {
         $(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $test() {
-                play(&[$($kind),+]).await;
+            #[test]
+            fn $test() {
+                on_a_deep_stack(|| play(&[$($kind),+]));
             }
         )+
 
@@ -64,6 +64,21 @@ kinds! {
 /// Cases about races say "repeated many times"; each repetition has a world of its own.
 const REPEATED: [&str; 3] = ["FC-058", "FC-080", "FC-084"];
 const REPETITIONS: usize = 5;
+
+/// Writing a value out recurses, and one case nests 3,000 deep.
+fn on_a_deep_stack<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send) {
+    const STACK: usize = 64 << 20;
+    std::thread::scope(|scope| {
+        let run = || {
+            let mut runtime = tokio::runtime::Builder::new_multi_thread();
+            runtime.worker_threads(2).thread_stack_size(STACK / 4).enable_all().build().unwrap().block_on(test());
+        };
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run).unwrap();
+        if let Err(panic) = thread.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
 
 async fn play(kinds: &[&str]) {
     let only = std::env::var("CASE").ok();
