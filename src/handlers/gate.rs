@@ -16,8 +16,9 @@ use crate::wire::error::{InvalidPayload, decode};
 use crate::wire::hook::{HookCall, HookInput, HookOutput};
 use crate::wire::record::PendingApprovalRecord;
 
-/// The harness gives up after 5,000 ms; the gate answers before that, whatever its peers do.
-pub(super) const BUDGET: Duration = Duration::from_millis(4_500);
+/// The harness gives up after 5,000 ms, and the answer is promised within 4,500 ms whatever the peers do; what is
+/// between is for scheduling and for the way through the engine.
+pub(super) const BUDGET: Duration = Duration::from_millis(4_200);
 /// What is kept of the budget for writing the record when the session's context is late.
 pub(super) const WRITE_RESERVE: Duration = Duration::from_millis(1_500);
 

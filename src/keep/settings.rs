@@ -59,7 +59,13 @@ impl SettingsKeep {
     /// not the defaults, which may be wider than the record that could not be read (contract §1.4).
     pub async fn for_gate(&self, session_id: &str, policy: &Policy, deadline: Deadline) -> Settings {
         match self.state.get(Scope::Settings, session_id, deadline.at_most(GATE_READ)).await {
-            Ok(value) => lenient(session_id, &value, policy).0,
+            Ok(value) if value.is_null() || value.is_object() => lenient(session_id, &value, policy).0,
+            // Something that never was a record is no record to whoever changes settings (contract §5), but nobody
+            // can say what stood there before: the gate takes the narrowest.
+            Ok(_) => {
+                tracing::warn!(session_id, "stored settings are no record; the session counts as manual");
+                Settings::fail_closed()
+            }
             Err(error) => {
                 tracing::warn!(session_id, %error, "settings could not be read; the session counts as manual");
                 Settings::fail_closed()
