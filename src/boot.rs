@@ -145,13 +145,17 @@ impl Worker {
 }
 
 /// What an earlier run left undone is done once the worker serves again; it never delays serving.
-async fn after_connect(context: &Context) {
+pub async fn after_connect(context: &Context) {
     match context.inbox.send_what_was_left().await {
         Ok(0) => {}
         Ok(events) => tracing::info!(events, "resolved events of an earlier run were sent"),
         Err(error) => {
             tracing::warn!(%error, "the inbox could not be looked through for events of an earlier run");
         }
+    }
+    match context.inbox.reconcile(&context.harness).await {
+        0 => {}
+        records => tracing::info!(records, "records that no turn waits for were removed"),
     }
 }
 

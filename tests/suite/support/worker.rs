@@ -90,7 +90,9 @@ impl Worker {
     /// How many lines carry the word `ready`.
     pub fn ready_lines(&self) -> usize {
         let log = self.log.lock().unwrap();
-        log.iter().filter(|line| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == "ready")).count()
+        log.iter()
+            .filter(|line| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == "ready"))
+            .count()
     }
 
     /// Everything it logged so far.
