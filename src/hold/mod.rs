@@ -6,12 +6,14 @@
 mod arrival;
 mod digest;
 mod filter;
+mod index;
 mod key;
 mod page;
 
 pub use arrival::{Arrival, Standing, arrival};
 pub use digest::call_digest;
 pub use filter::contains_all;
+pub use index::{HoldIndex, Indexed};
 pub use key::{BadId, HoldKey, MAX_ID_BYTES, check_id};
 pub use page::{BadCursor, DEFAULT_LIMIT, MAX_LIMIT, MAX_PAGE_BYTES, Page, Position, page, page_limit};
 
