@@ -68,12 +68,14 @@ pub fn door(function_id: &str, arguments: &Value) -> Option<Door> {
 ///
 /// The namespace is what stands before the first `::`, so `approvals::report` and `docs::approval::list` are ordinary.
 pub fn door_of_id(function_id: &str) -> Option<Door> {
-    match function_id.split_once("::")?.0 {
-        "approval" => Some(Door::Approval),
-        "configuration" => Some(Door::Configuration),
-        "harness" if function_id == "harness::function::resolve" => Some(Door::Release),
-        "harness" if changes_filesystem_grants(function_id) => Some(Door::FilesystemGrants),
-        _ => None,
+    if function_id.starts_with("approval::") {
+        Some(Door::Approval)
+    } else if function_id.starts_with("configuration::") {
+        Some(Door::Configuration)
+    } else if function_id == "harness::function::resolve" {
+        Some(Door::Release)
+    } else {
+        changes_filesystem_grants(function_id).then_some(Door::FilesystemGrants)
     }
 }
 
@@ -125,17 +127,15 @@ enum Kind {
 
 impl Kind {
     fn of(function_id: &str) -> Self {
-        let Some((namespace, name)) = function_id.split_once("::") else {
-            return Self::Plain;
+        let last = function_id.rsplit(':').next().unwrap_or(function_id);
+        let fits = if let Some(name) = function_id.strip_prefix("state::") {
+            (writes_state(name), Self::StateWrite)
+        } else if function_id.starts_with("engine::") {
+            (registers(last), Self::Registration)
+        } else {
+            (defers(last), Self::Deferral)
         };
-        let last = name.rsplit("::").next().unwrap_or(name);
-        match namespace {
-            "state" if writes_state(name) => Self::StateWrite,
-            "engine" if registers(last) => Self::Registration,
-            "state" | "engine" => Self::Plain,
-            _ if defers(last) => Self::Deferral,
-            _ => Self::Plain,
-        }
+        if fits.0 { fits.1 } else { Self::Plain }
     }
 }
 
