@@ -5,8 +5,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod field_cases;
+mod events;
 mod gate;
+mod inbox;
+mod lifecycle;
 mod observed;
 mod resolve;
+mod settings;
 mod support;
 mod watch;
