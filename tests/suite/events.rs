@@ -36,7 +36,10 @@ async fn a_binding_that_is_not_understood_is_refused_by_name() {
             assert!(refusal.message.contains(field), "{config}: {refusal:?}");
         }
         for config in [json!([]), json!("x"), json!(5)] {
-            assert!(stage.console.bind_verdict(trigger_type, "suite::extra", &config).await.is_err(), "{config}");
+            assert!(
+                stage.console.bind_verdict(trigger_type, "suite::extra", &config).await.is_err(),
+                "{config}"
+            );
         }
     }
     stage.gate("s", "c_1", "f::x", json!({})).await;
@@ -47,7 +50,9 @@ async fn a_binding_that_is_not_understood_is_refused_by_name() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn absent_and_null_filters_match_everything() {
     let stage = Stage::start().await;
-    for (index, config) in [Value::Null, json!({}), json!({"session_id": null, "metadata": null})].into_iter().enumerate() {
+    for (index, config) in
+        [Value::Null, json!({}), json!({"session_id": null, "metadata": null})].into_iter().enumerate()
+    {
         let function_id = format!("suite::all-{index}");
         stage.console.serve(&function_id, Script::Reply(Value::Null));
         stage.console.bind_live(&function_id, CREATED, &function_id, &config).await;
@@ -61,7 +66,9 @@ async fn absent_and_null_filters_match_everything() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn session_and_metadata_filters_hold_for_both_types() {
     let stage = Stage::start().await;
-    stage.siblings.describe("s_1", &json!({"title": "T", "metadata": {"owner": "kim", "n": 1, "deep": {"a": [1]}}}));
+    stage
+        .siblings
+        .describe("s_1", &json!({"title": "T", "metadata": {"owner": "kim", "n": 1, "deep": {"a": [1]}}}));
     stage.siblings.describe("s_2", &json!({"metadata": {"owner": "lee"}}));
     let filters = [
         ("by-session", json!({"session_id": "s_1"})),
@@ -75,7 +82,10 @@ async fn session_and_metadata_filters_hold_for_both_types() {
         for trigger_type in TYPES {
             let function_id = format!("suite::{name}");
             stage.console.serve(&function_id, Script::Reply(Value::Null));
-            stage.console.bind_live(&format!("{name}-{trigger_type}"), trigger_type, &function_id, config).await;
+            stage
+                .console
+                .bind_live(&format!("{name}-{trigger_type}"), trigger_type, &function_id, config)
+                .await;
         }
     }
     for session in ["s_1", "s_2", "s_3"] {
@@ -123,9 +133,11 @@ async fn events_are_void_calls_and_carry_the_bindings_metadata() {
     heard(&stage, "suite::marked", 1).await;
     let told = stage.console.heard().into_iter().find(|heard| heard.function_id == "suite::marked").unwrap();
     assert_eq!(told.metadata, Some(json!({"who": "suite"})));
-    let frame = stage.wire.written_since(mark).into_iter().find(|frame| {
-        frame["type"] == "invokefunction" && frame["function_id"] == "suite::marked"
-    });
+    let frame = stage
+        .wire
+        .written_since(mark)
+        .into_iter()
+        .find(|frame| frame["type"] == "invokefunction" && frame["function_id"] == "suite::marked");
     let frame = frame.unwrap();
     assert!(frame["invocation_id"].is_null() || frame["action"]["type"] == "void", "{frame}");
 }

@@ -6,7 +6,9 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::support::siblings::{PRE_TRIGGER, RESOLVE, SESSION_DELETED, TURN_COMPLETED};
-use crate::support::stage::{ATTEMPTS, DENIED, PENDING, SETTINGS, decision, failure, failure_of, hook, hook_in};
+use crate::support::stage::{
+    ATTEMPTS, DENIED, PENDING, SETTINGS, decision, failure, failure_of, hook, hook_in,
+};
 use crate::support::wire::Act;
 use crate::support::{Latch, Script, Stage, eventually};
 
@@ -17,7 +19,8 @@ fn resolve(session: &str, call: &str, word: &str) -> Value {
 }
 
 async fn turn_ends(stage: &Stage, session: &str, turn: &str) {
-    eventually("the turn binding", || async { (!stage.bound(TURN_COMPLETED).is_empty()).then_some(()) }).await;
+    eventually("the turn binding", || async { (!stage.bound(TURN_COMPLETED).is_empty()).then_some(()) })
+        .await;
     let event = json!({"session_id": session, "turn_id": turn, "status": "completed", "terminal": false, "timestamp": 1});
     for reply in stage.siblings.peer.emit(TURN_COMPLETED, &event).await {
         assert_eq!(reply, Ok(json!({"ok": true})));
@@ -96,7 +99,11 @@ async fn the_gate_called_back_inside_its_own_release_lets_the_call_through() {
         }),
     );
     let answer = stage.ask("approval::resolve", resolve("s", "c_1", "allow")).await;
-    assert_eq!(answer, json!({"resolved": true, "turn_resumed": true}), "a second hook binding held the released call");
+    assert_eq!(
+        answer,
+        json!({"resolved": true, "turn_resumed": true}),
+        "a second hook binding held the released call"
+    );
     stage.story_becomes("s", &["created c_1", "resolved c_1 allow"]).await;
 }
 
@@ -104,7 +111,9 @@ async fn the_gate_called_back_inside_its_own_release_lets_the_call_through() {
 async fn a_released_call_stays_released_until_its_turn_ends() {
     let stage = Stage::start().await;
     let gate = async |turn: &str, cmd: &str| {
-        decision(&stage.ask("approval::gate", hook_in(turn, "s", "c_1", "shell::exec", json!({"cmd": cmd}))).await)
+        decision(
+            &stage.ask("approval::gate", hook_in(turn, "s", "c_1", "shell::exec", json!({"cmd": cmd}))).await,
+        )
     };
     assert_eq!(gate("t_1", "ls").await, "hold");
     stage.ask("approval::resolve", resolve("s", "c_1", "allow")).await;
@@ -132,7 +141,8 @@ async fn two_resolves_at_once_have_one_winner() {
     for n in 0..10 {
         let call = format!("c_{n}");
         stage.gate("s", &call, "f::x", json!({})).await;
-        let decisions = ["allow", "deny", "allow", "deny"].map(|word| stage.ask("approval::resolve", resolve("s", &call, word)));
+        let decisions = ["allow", "deny", "allow", "deny"]
+            .map(|word| stage.ask("approval::resolve", resolve("s", &call, word)));
         let won = join_all(decisions).await.iter().filter(|answer| answer["resolved"] == true).count();
         assert_eq!(won, 1, "{call}");
         stage.row_gone(PENDING, &format!("s/{call}")).await;
@@ -154,7 +164,11 @@ async fn a_resolve_against_the_end_of_its_turn_ends_the_hold_once() {
         });
         stage.row_gone(PENDING, &format!("s/{call}")).await;
         stage.quiet().await;
-        let story: Vec<String> = stage.story_on_the_wire("s").into_iter().filter(|line| line.split(' ').nth(1) == Some(&call)).collect();
+        let story: Vec<String> = stage
+            .story_on_the_wire("s")
+            .into_iter()
+            .filter(|line| line.split(' ').nth(1) == Some(&call))
+            .collect();
         assert_eq!(story.len(), 2, "{story:?}");
         assert!(story[0].starts_with("created") && story[1].starts_with("resolved"), "{story:?}");
     }
@@ -168,7 +182,8 @@ async fn a_turn_that_ends_while_the_harness_releases_ends_the_hold_once() {
     let yes = Script::Reply(json!({"resolved": true, "turn_resumed": true}));
     stage.siblings.script(RESOLVE, Script::When(latch.clone(), Box::new(yes)));
     let console = stage.console.clone();
-    let asked = tokio::spawn(async move { console.call("approval::resolve", resolve("s", "c_1", "allow")).await });
+    let asked =
+        tokio::spawn(async move { console.call("approval::resolve", resolve("s", "c_1", "allow")).await });
     eventually("the harness to be asked", || async { stage.siblings.asked_of(RESOLVE, "s").pop() }).await;
     turn_ends(&stage, "s", "t_1").await;
     latch.open();
@@ -192,17 +207,25 @@ async fn holds_and_ends_at_once_leave_a_story_in_pairs() {
                 0 | 1 => drop(stage.gate("s", &call, "f::x", json!({"n": n % 2})).await),
                 2 => drop(stage.call("approval::resolve", resolve("s", &call, "allow")).await),
                 3 => drop(stage.call("approval::resolve", resolve("s", &call, "deny")).await),
-                _ => drop(stage.ask("approval::on-turn-completed", json!({"session_id": "s", "turn_id": "t_1"})).await),
+                _ => drop(
+                    stage
+                        .ask("approval::on-turn-completed", json!({"session_id": "s", "turn_id": "t_1"}))
+                        .await,
+                ),
             }
         });
     }
     join_all(all).await;
     stage.ask("approval::on-session-deleted", json!({"session_id": "s"})).await;
-    eventually("the inbox to be empty", || async { stage.rows(PENDING).await.is_empty().then_some(()) }).await;
+    eventually("the inbox to be empty", || async { stage.rows(PENDING).await.is_empty().then_some(()) })
+        .await;
     stage.quiet().await;
     for call in ["c_0", "c_1", "c_2"] {
-        let story: Vec<String> =
-            stage.story_on_the_wire("s").into_iter().filter(|line| line.split(' ').nth(1) == Some(call)).collect();
+        let story: Vec<String> = stage
+            .story_on_the_wire("s")
+            .into_iter()
+            .filter(|line| line.split(' ').nth(1) == Some(call))
+            .collect();
         assert_eq!(story.len() % 2, 0, "{story:?}");
         for pair in story.chunks(2) {
             assert!(pair[0].starts_with("created") && pair[1].starts_with("resolved"), "{story:?}");
@@ -231,12 +254,18 @@ async fn a_deleted_session_leaves_nothing_behind() {
     stage.ask(WATCH, failure("s", "c_1", "S215", "/data", "/data/f")).await;
     stage.ask("approval::resolve", resolve("s", "c_1", "deny")).await;
     stage.ask(WATCH, failure("s", "c_2", "S215", "/opt", "/opt/f")).await;
-    eventually("the session binding", || async { (!stage.bound(SESSION_DELETED).is_empty()).then_some(()) }).await;
+    eventually("the session binding", || async { (!stage.bound(SESSION_DELETED).is_empty()).then_some(()) })
+        .await;
     stage.siblings.peer.emit(SESSION_DELETED, &json!({"session_id": "s", "timestamp": 1})).await;
     for scope in [PENDING, SETTINGS, DENIED, ATTEMPTS] {
-        eventually(&format!("{scope} to be empty"), || async { stage.rows(scope).await.is_empty().then_some(()) }).await;
+        eventually(&format!("{scope} to be empty"), || async {
+            stage.rows(scope).await.is_empty().then_some(())
+        })
+        .await;
     }
-    stage.story_becomes("s", &["created c_1", "resolved c_1 deny", "created c_2", "resolved c_2 aborted"]).await;
+    stage
+        .story_becomes("s", &["created c_1", "resolved c_1 deny", "created c_2", "resolved c_2 aborted"])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -245,7 +274,8 @@ async fn a_worker_that_dies_in_a_release_leaves_a_hold_that_can_be_decided() {
     stage.gate("s", "c_1", "f::x", json!({})).await;
     stage.siblings.script(RESOLVE, Script::Never);
     let console = stage.console.clone();
-    let asked = tokio::spawn(async move { console.call("approval::resolve", resolve("s", "c_1", "allow")).await });
+    let asked =
+        tokio::spawn(async move { console.call("approval::resolve", resolve("s", "c_1", "allow")).await });
     eventually("the harness to be asked", || async { stage.siblings.asked_of(RESOLVE, "s").pop() }).await;
     stage.restart_worker().await;
     assert!(asked.await.unwrap().is_err(), "the caller is told that the worker went");

@@ -115,7 +115,10 @@ async fn a_failing_harness_keeps_the_record_and_the_decision_can_be_made_again()
     let stage = held(record("s", "c_1", 1)).await;
     stage.siblings.script(
         RESOLVE,
-        Script::sequence([Script::refuse("x", "no"), Script::Reply(json!({"resolved": true, "turn_resumed": true}))]),
+        Script::sequence([
+            Script::refuse("x", "no"),
+            Script::Reply(json!({"resolved": true, "turn_resumed": true})),
+        ]),
     );
     let refusal = stage.call("approval::resolve", decide("allow")).await.unwrap_err();
     assert_eq!(refusal.code, "approval/harness_unavailable");
@@ -203,7 +206,9 @@ async fn folders_for_always_at_the_same_moment_all_stay() {
     let stage = Stage::start().await;
     for n in 0..8 {
         let call = format!("c_{n}");
-        stage.set_row(PENDING, &format!("s/{call}"), &filesystem_record("s", &call, &format!("/data/{n}"))).await;
+        stage
+            .set_row(PENDING, &format!("s/{call}"), &filesystem_record("s", &call, &format!("/data/{n}")))
+            .await;
     }
     let all = (0..8).map(|n| {
         stage.ask(
@@ -212,7 +217,8 @@ async fn folders_for_always_at_the_same_moment_all_stay() {
         )
     });
     futures_util::future::join_all(all).await;
-    let stored = stage.ask("configuration::get", json!({"id": "shell"})).await["value"]["fs"]["host_roots"].clone();
+    let stored =
+        stage.ask("configuration::get", json!({"id": "shell"})).await["value"]["fs"]["host_roots"].clone();
     assert_eq!(stored.as_array().unwrap().len(), 9, "{stored}");
 }
 
@@ -237,7 +243,9 @@ async fn grants_of_one_session_are_made_one_at_a_time() {
     stage.siblings.script(GRANT, grant);
     for n in 0..4 {
         let call = format!("c_{n}");
-        stage.set_row(PENDING, &format!("s/{call}"), &filesystem_record("s", &call, &format!("/data/{n}"))).await;
+        stage
+            .set_row(PENDING, &format!("s/{call}"), &filesystem_record("s", &call, &format!("/data/{n}")))
+            .await;
     }
     let all = (0..4).map(|n| {
         stage.ask(

@@ -8,7 +8,8 @@ use crate::support::wire::{Act, calls_of, state_calls};
 use crate::support::{Script, Stage};
 
 /// Every mutation but the mode's own.
-const LISTS: [&str; 3] = ["approval::add-always-allow", "approval::remove-always-allow", "approval::approve-always"];
+const LISTS: [&str; 3] =
+    ["approval::add-always-allow", "approval::remove-always-allow", "approval::approve-always"];
 
 fn of(session_id: &str, function_id: &str) -> Value {
     json!({"session_id": session_id, "function_id": function_id})
@@ -93,7 +94,10 @@ async fn a_stored_record_that_cannot_be_read_is_never_overwritten() {
             assert_eq!(refusal.code, "approval/state_unavailable", "{list} over {row}");
         }
         let mode = json!({"session_id": session, "mode": "full"});
-        assert_eq!(stage.call("approval::set-mode", mode.clone()).await.unwrap_err().code, "approval/state_unavailable");
+        assert_eq!(
+            stage.call("approval::set-mode", mode.clone()).await.unwrap_err().code,
+            "approval/state_unavailable"
+        );
         assert_eq!(stage.row(SETTINGS, &session).await, *row);
         assert_eq!(stage.gate(&session, "c_1", "f::x", json!({})).await, "hold");
         let cleared = stage.ask("approval::clear-settings", json!({"session_id": session})).await;
@@ -108,7 +112,11 @@ async fn an_unavailable_store_is_said_and_nothing_is_pretended() {
     let failing = || Act::Instead(Script::refuse("GET_ERROR", "no"));
     stage.wire.break_calls(calls_of("state::get"), failing());
     for list in LISTS {
-        assert_eq!(stage.call(list, of("s", "a::b")).await.unwrap_err().code, "approval/state_unavailable", "{list}");
+        assert_eq!(
+            stage.call(list, of("s", "a::b")).await.unwrap_err().code,
+            "approval/state_unavailable",
+            "{list}"
+        );
     }
     let read = stage.call("approval::get-settings", json!({"session_id": "s"})).await;
     assert_eq!(read.unwrap_err().code, "approval/state_unavailable");
@@ -136,8 +144,14 @@ async fn ids_that_are_blank_or_human_only_are_refused_by_name() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clearing_says_whether_there_was_something() {
     let stage = Stage::start().await;
-    assert_eq!(stage.ask("approval::clear-settings", json!({"session_id": "s"})).await, json!({"cleared": false}));
+    assert_eq!(
+        stage.ask("approval::clear-settings", json!({"session_id": "s"})).await,
+        json!({"cleared": false})
+    );
     stage.ask("approval::set-mode", json!({"session_id": "s", "mode": "full"})).await;
-    assert_eq!(stage.ask("approval::clear-settings", json!({"session_id": "s"})).await, json!({"cleared": true}));
+    assert_eq!(
+        stage.ask("approval::clear-settings", json!({"session_id": "s"})).await,
+        json!({"cleared": true})
+    );
     assert_eq!(stage.ask("approval::get-settings", json!({"session_id": "s"})).await["source"], "defaults");
 }

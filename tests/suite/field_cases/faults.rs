@@ -34,7 +34,9 @@ pub async fn apply(case: &mut Case<'_>, words: &str) {
             stage.wire.break_once(state_calls("state::set", PENDING), Act::HoldCall(latch.clone()));
             case.latches.push(latch);
         }
-        "state::get never answers" => stage.wire.break_calls(calls_of("state::get"), Act::Instead(Script::Never)),
+        "state::get never answers" => {
+            stage.wire.break_calls(calls_of("state::get"), Act::Instead(Script::Never))
+        }
         "state::get fails" => stage.wire.break_calls(calls_of("state::get"), failing()),
         "state::set fails for the pending record" => {
             stage.wire.break_calls(state_calls("state::set", PENDING), failing());

@@ -52,7 +52,8 @@ fn expand_special(name: &str, argument: &Value, cursors: Cursors) -> Value {
         }
         "nest" => {
             let leaf = expand(&argument["leaf"], cursors);
-            (0..number("depth")).fold(leaf, |inner, _| Value::Object(Map::from_iter([("n".to_owned(), inner)])))
+            (0..number("depth"))
+                .fold(leaf, |inner, _| Value::Object(Map::from_iter([("n".to_owned(), inner)])))
         }
         "list" => vec![expand(&argument["item"], cursors); number("times")].into(),
         "object" => {

@@ -72,7 +72,8 @@ impl Engine {
     }
 
     async fn start_local(port: u16, stores: Option<local::Stores>) -> Self {
-        let (state, configuration) = stores.map_or((None, None), |stores| (Some(stores.state), Some(stores.configuration)));
+        let (state, configuration) =
+            stores.map_or((None, None), |stores| (Some(stores.state), Some(stores.configuration)));
         let options = local::EngineOptions {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             state,

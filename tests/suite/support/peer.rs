@@ -271,7 +271,11 @@ impl Peer {
 
     /// The payloads that one function got, oldest first.
     pub fn heard_by(&self, function_id: &str) -> Vec<Value> {
-        self.heard().into_iter().filter(|heard| heard.function_id == function_id).map(|heard| heard.data).collect()
+        self.heard()
+            .into_iter()
+            .filter(|heard| heard.function_id == function_id)
+            .map(|heard| heard.data)
+            .collect()
     }
 
     /// Forgets what it heard.

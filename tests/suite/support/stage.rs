@@ -241,7 +241,11 @@ impl Stage {
         })
         .await;
         self.quiet().await;
-        assert_eq!(self.story_on_the_wire(session_id), expected, "events of {session_id} as the worker wrote them");
+        assert_eq!(
+            self.story_on_the_wire(session_id),
+            expected,
+            "events of {session_id} as the worker wrote them"
+        );
         let (mut heard, mut wanted) = (self.story(session_id), expected.to_vec());
         heard.sort();
         wanted.sort_unstable();
@@ -331,7 +335,8 @@ pub fn failure(session_id: &str, call_id: &str, code: &str, root: &str, path: &s
 pub fn failure_of(hook: &Value, code: &str, root: &str, path: &str) -> Value {
     let tail = json!({"v": 1, "requested_root": root, "attempted_path": path, "error_code": code});
     let function_id = hook["call"]["function_id"].as_str().unwrap();
-    let message = format!("{function_id}: remote error ({code}): path escapes filesystem_access_request={tail}");
+    let message =
+        format!("{function_id}: remote error ({code}): path escapes filesystem_access_request={tail}");
     let mut payload = hook.clone();
     payload["point"] = "post_trigger".into();
     payload["result"] = json!({

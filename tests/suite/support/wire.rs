@@ -186,7 +186,9 @@ impl Wire {
 
 async fn relay(shared: Arc<Shared>, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
-    let Ok(worker) = tokio_tungstenite::accept_async_with_config(stream, Some(no_limits())).await else { return };
+    let Ok(worker) = tokio_tungstenite::accept_async_with_config(stream, Some(no_limits())).await else {
+        return;
+    };
     let Some(engine) = open(&shared.engine).await else { return };
     let connection = shared.connections.fetch_add(1, Ordering::SeqCst) + 1;
     let mut cut = shared.cut.subscribe();
