@@ -9,8 +9,9 @@ use crate::support::stage::{PENDING, SETTINGS, decision, hook, hook_in};
 use crate::support::wire::{Act, calls_of, state_calls};
 use crate::support::{Latch, Script, Stage, StageOptions};
 
-/// The hook's budget is 5,000 ms at the harness; the gate answers within this.
-const ANSWERS_WITHIN: Duration = Duration::from_millis(4_500);
+/// The hook's budget is 5,000 ms at the harness, and the gate answers within 4,500 ms; the rest is for the way there
+/// and back, through the relay and on a busy machine.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(4_800);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn doors_to_the_gates_own_decisions_are_human_only_in_full_mode() {

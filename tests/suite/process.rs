@@ -10,7 +10,7 @@ use crate::support::engine::{Engine, free_port};
 use crate::support::siblings::{PRE_TRIGGER, SESSION_GET, Siblings, TURN_COMPLETED};
 use crate::support::stage::{PENDING, console, decision, hook};
 use crate::support::wire::{Act, calls_of};
-use crate::support::worker::{Worker, command};
+use crate::support::worker::{Worker, command, is_at};
 use crate::support::{Script, Stage, StageOptions, eventually};
 
 /// The contract gives calls in flight 5 s to end.
@@ -85,8 +85,11 @@ async fn a_required_step_that_keeps_failing_ends_in_one_clear_line() {
     let tries = wire.calls_since(0, "configuration::register").len()
         + wire.calls_since(0, "configuration::get").len();
     assert!(tries > 1, "it gave up after one try");
-    assert_eq!(worker.lines_at("ERROR").len(), 1, "{}", worker.log_text());
-    assert!(worker.log_text().contains("configuration"), "{}", worker.log_text());
+    // Warnings may tell of the tries; the end is one line, and says what could not be done.
+    let log = worker.log_text();
+    let said = log.lines().filter(|line| !["INFO", "WARN", "DEBUG"].iter().any(|level| is_at(line, level)));
+    let said: Vec<&str> = said.collect();
+    assert!(said.len() == 1 && said[0].contains("configuration"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -85,7 +85,12 @@ async fn fifty_mutations_at_once_are_all_kept() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stored_record_that_cannot_be_read_is_never_overwritten() {
     let stage = Stage::start().await;
-    let unreadable = [json!("garbage"), json!({"mode": "turbo"}), json!({"always_allow": "x"}), json!([1])];
+    let unreadable = [
+        json!({"mode": "turbo"}),
+        json!({"mode": 5}),
+        json!({"always_allow": "x"}),
+        json!({"approved_always": [{}]}),
+    ];
     for (index, row) in unreadable.iter().enumerate() {
         let session = format!("s_{index}");
         stage.set_row(SETTINGS, &session, row).await;

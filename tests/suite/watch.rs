@@ -12,6 +12,9 @@ use crate::support::{Script, Stage};
 
 const WATCH: &str = "approval::filesystem-access-watch";
 
+/// 4,500 ms of the hook's 5,000, and the way there and back.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(4_800);
+
 async fn watched(stage: &Stage, payload: Value) -> String {
     decision(&stage.ask(WATCH, payload).await)
 }
@@ -106,7 +109,7 @@ async fn silent_or_failing_peers_stand_the_watch_down_in_time() {
     stage.siblings.script_for("s_silent", GRANTS, Script::Never);
     let begun = Instant::now();
     assert_eq!(watched(&stage, failure("s_silent", "c_1", "S215", "/data", "/data/f")).await, "continue");
-    assert!(begun.elapsed() < Duration::from_millis(4_500), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < ANSWERS_WITHIN, "{:?}", begun.elapsed());
 
     stage
         .wire
@@ -123,7 +126,7 @@ async fn silent_or_failing_peers_stand_the_watch_down_in_time() {
     stage.wire.break_calls(calls_of("state::get"), Act::Instead(Script::Never));
     let begun = Instant::now();
     assert_eq!(watched(&stage, failure("s_get", "c_1", "S215", "/data", "/data/f")).await, "continue");
-    assert!(begun.elapsed() < Duration::from_millis(4_500), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < ANSWERS_WITHIN, "{:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
