@@ -41,7 +41,7 @@ impl Inbox {
                 Ok(None) => {}
                 Err(error) if error.is_function_not_found() => return removed,
                 Err(error) => {
-                    tracing::debug!(session_id, %error, "the harness did not tell what a session waits for")
+                    tracing::debug!(session_id, %error, "the harness did not tell what a session waits for");
                 }
             }
         }

@@ -9,8 +9,9 @@ use crate::support::stage::{PENDING, SETTINGS, decision, hook, hook_in};
 use crate::support::wire::{Act, calls_of, state_calls};
 use crate::support::{Latch, Script, Stage, StageOptions};
 
-/// The hook's budget is 5,000 ms at the harness; the gate answers within this.
-const ANSWERS_WITHIN: Duration = Duration::from_millis(4_500);
+/// The hook's budget is 5,000 ms at the harness, and the gate answers within 4,500 ms; the rest is for the way there
+/// and back, through the relay and on a busy machine.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(4_800);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn doors_to_the_gates_own_decisions_are_human_only_in_full_mode() {
@@ -236,7 +237,7 @@ async fn a_locked_down_gate_holds_everything_and_recovers_by_itself() {
         ..Default::default()
     })
     .await;
-    assert!(stage.worker.log_text().contains("ERROR"), "{}", stage.worker.log_text());
+    assert!(!stage.worker.lines_at("ERROR").is_empty(), "{}", stage.worker.log_text());
     assert_eq!(stage.gate("s", "c_1", "shell::exec", json!({})).await, "hold");
     assert_eq!(stage.gate("s", "c_2", "approval::resolve", json!({})).await, "deny");
     // Nobody tells the worker but the engine's own event.

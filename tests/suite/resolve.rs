@@ -1,5 +1,7 @@
 //! `approval::resolve` (contract §3): harness first, then the row, then the event.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -223,25 +225,22 @@ async fn folders_for_always_at_the_same_moment_all_stay() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grants_of_one_session_are_made_one_at_a_time() {
     let stage = Stage::start().await;
-    let running = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let most = running.clone();
-    stage.siblings.script(
-        GRANT,
-        Script::run(move |data| {
-            let running = most.clone();
-            async move {
-                use std::sync::atomic::Ordering::SeqCst;
-                // The harness reads, changes and writes without a guard: the count of overlaps is what would be lost.
-                let before = running.fetch_add(1, SeqCst);
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                if before % 1000 > 0 {
-                    running.fetch_add(1_000_000, SeqCst);
-                }
-                running.fetch_sub(1, SeqCst);
-                Script::Reply(json!({"session_id": data["session_id"], "roots": [data["root"]]}))
+    let running = Arc::new(AtomicU64::new(0));
+    let overlapped = Arc::new(AtomicBool::new(false));
+    let (inside, seen) = (running.clone(), overlapped.clone());
+    let grant = Script::run(move |data| {
+        let (running, overlapped) = (inside.clone(), seen.clone());
+        async move {
+            // The harness reads, changes and writes without a guard, so an overlap would lose a root.
+            if running.fetch_add(1, SeqCst) > 0 {
+                overlapped.store(true, SeqCst);
             }
-        }),
-    );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            running.fetch_sub(1, SeqCst);
+            Script::Reply(json!({"session_id": data["session_id"], "roots": [data["root"]]}))
+        }
+    });
+    stage.siblings.script(GRANT, grant);
     for n in 0..4 {
         let call = format!("c_{n}");
         stage
@@ -255,7 +254,8 @@ async fn grants_of_one_session_are_made_one_at_a_time() {
         )
     });
     futures_util::future::join_all(all).await;
-    assert_eq!(running.load(std::sync::atomic::Ordering::SeqCst), 0, "two grants of one session overlapped");
+    assert_eq!(stage.siblings.asked_of(GRANT, "s").len(), 4);
+    assert!(!overlapped.load(SeqCst), "two grants of one session overlapped");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

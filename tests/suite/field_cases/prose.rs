@@ -7,6 +7,7 @@ use crate::support::siblings::{GRANT, RESOLVE};
 use crate::support::stage::ENTRY;
 use crate::support::values::visible_text;
 use crate::support::wait::eventually;
+use crate::support::worker::is_at;
 
 pub async fn check(case: &mut Case<'_>, key: &str, expected: &Value) {
     match (case.id, key) {
@@ -85,7 +86,7 @@ async fn operator_sees(case: &Case<'_>) {
             .get(from..)
             .unwrap_or_default()
             .lines()
-            .filter(|line| line.contains("ERROR") || line.contains("WARN"));
+            .filter(|line| is_at(line, "ERROR") || is_at(line, "WARN"));
         loud.find(|line| parts.iter().all(|part| line.contains(part))).map(str::to_owned)
     });
     match tokio::time::timeout(std::time::Duration::from_secs(3), found).await {

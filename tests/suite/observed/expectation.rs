@@ -29,7 +29,6 @@ const AGAINST_THE_LINE: &[(&str, &str)] = &[
         "remove-human-only-id",
         "§5 refuses the id, but taking such an entry out does no harm: both are accepted",
     ),
-    ("seed-over-garbage", "§5: a stored record that cannot be read is never overwritten by a mutation"),
     ("deny-reason-empty", "§3: the event carries the operator's own reason; an empty one may be left out"),
     ("fs-deny-reason-empty", "§3: the event carries the operator's own reason; an empty one may be left out"),
     ("bad-double-bang-before-deny", "§1: `!!` makes the whole value refused; the last good one stays"),
@@ -106,7 +105,6 @@ impl Expectation {
                 self.rows.clear();
                 self
             }
-            "seed-over-garbage" => self.refuses("approval/state_unavailable", &session, json!("garbage")),
             "get-row-folder-access" => {
                 self.reply = json!({"result": {"pending": older_folder_record(&session)}});
                 self

@@ -33,6 +33,11 @@ pub fn command() -> Command {
     command
 }
 
+/// Whether a logged line is of this level: the word stands alone, as error codes may contain it.
+pub fn is_at(line: &str, level: &str) -> bool {
+    line.split_whitespace().any(|word| word == level)
+}
+
 /// A running worker; it is killed when dropped.
 pub struct Worker {
     child: Child,
@@ -98,6 +103,12 @@ impl Worker {
     /// Everything it logged so far.
     pub fn log_text(&self) -> String {
         self.log.lock().unwrap().join("\n")
+    }
+
+    /// The lines of one level, such as `ERROR`.
+    pub fn lines_at(&self, level: &str) -> Vec<String> {
+        let log = self.log.lock().unwrap();
+        log.iter().filter(|line| is_at(line, level)).cloned().collect()
     }
 
     /// Waits until a logged line satisfies the test, and returns it.
