@@ -74,7 +74,7 @@ impl Context {
         let events = Events::new(Arc::clone(engine));
         let config = LiveConfig::new(configuration.clone(), background.clone());
         Arc::new(Self {
-            settings: SettingsKeep::new(state.clone(), config.clone()),
+            settings: SettingsKeep::new(state.clone(), config.clone(), background.clone()),
             inbox: Inbox::new(state.clone(), events.clone(), background.clone()),
             filesystem: FilesystemKeep::new(state),
             harness: Harness::new(Arc::clone(engine)),

@@ -3,6 +3,7 @@
 //! | what | where | written by | ends with |
 //! |---|---|---|---|
 //! | held calls | store, `approval_pending` | [`inbox`] | resolve, turn end, session end, a newer hold |
+//! | settings as the gate needs them | memory, [`settings_view`] | [`settings`] | a change, a lost connection |
 //! | settings | store, `approval_settings` | [`settings`] | `clear-settings`, session end |
 //! | refused roots | store, `approval_filesystem_access_denied` | [`filesystem`] | session end |
 //! | how often the watch asked | store, `approval_filesystem_access_attempts` | [`filesystem`] | turn end, session end |
@@ -25,4 +26,5 @@ mod reconcile;
 mod record;
 pub mod released;
 pub mod settings;
+pub mod settings_view;
 mod taking;

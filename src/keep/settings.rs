@@ -1,12 +1,15 @@
 //! Sessions' settings: read leniently by the gate, strictly by changes, one change at a time (contract §5).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use super::background::Background;
 use super::keyed_lock::KeyedLock;
 use super::live_config::LiveConfig;
+use super::settings_view::{Look, SettingsView, Standing};
 use crate::clock::{self, Deadline};
 use crate::iii::CallError;
 use crate::policy::Policy;
@@ -47,30 +50,66 @@ pub struct SettingsKeep {
     state: State,
     config: LiveConfig,
     changes: KeyedLock,
+    view: Arc<SettingsView>,
+    background: Background,
 }
 
 impl SettingsKeep {
     /// Over this store, with these defaults.
-    pub fn new(state: State, config: LiveConfig) -> Self {
-        Self { state, config, changes: KeyedLock::default() }
+    pub fn new(state: State, config: LiveConfig, background: Background) -> Self {
+        Self { state, config, changes: KeyedLock::default(), view: Arc::default(), background }
+    }
+
+    /// The view in memory may be used from now on, on this connection.
+    pub fn open_view(&self, connection: u64) {
+        self.view.open(connection);
+    }
+
+    /// A row of the settings scope has changed: it is looked at again at its next use.
+    pub fn look_again(&self, session_id: &str) {
+        self.view.look_again(session_id);
     }
 
     /// What is in force for the gate. A failed read and an unreadable record give the narrowest settings there are:
     /// not the defaults, which may be wider than the record that could not be read (contract §1.4).
-    pub async fn for_gate(&self, session_id: &str, policy: &Policy, deadline: Deadline) -> Settings {
-        match self.state.get(Scope::Settings, session_id, deadline.at_most(GATE_READ)).await {
-            Ok(value) if value.is_null() || value.is_object() => lenient(session_id, &value, policy).0,
-            // Something that never was a record is no record to whoever changes settings (contract §5), but nobody
-            // can say what stood there before: the gate takes the narrowest.
-            Ok(_) => {
-                tracing::warn!(session_id, "stored settings are no record; the session counts as manual");
-                Settings::fail_closed()
+    pub async fn for_gate(&self, session_id: &str, policy: &Policy, deadline: Deadline) -> Arc<Settings> {
+        let standing = match self.view.look(session_id, self.state.connection()) {
+            Look::Known { standing, ageing } => {
+                if ageing {
+                    let (keep, session_id) = (self.clone(), session_id.to_owned());
+                    self.background.spawn(async move {
+                        let _ = keep.read_for_gate(&session_id, Deadline::after(CALLER_BUDGET)).await;
+                    });
+                }
+                Ok(standing)
             }
+            Look::Unknown => self.read_for_gate(session_id, deadline.at_most(GATE_READ)).await,
+        };
+        match standing {
+            Ok(Standing::Settings(settings)) => settings,
+            Ok(Standing::NoRecord) => Arc::clone(policy.defaults()),
             Err(error) => {
                 tracing::warn!(session_id, %error, "settings could not be read; the session counts as manual");
-                Settings::fail_closed()
+                Arc::new(Settings::fail_closed())
             }
         }
+    }
+
+    async fn read_for_gate(&self, session_id: &str, deadline: Deadline) -> Result<Standing, CallError> {
+        let (token, connection) = (self.view.token(), self.state.connection());
+        let value = self.state.get(Scope::Settings, session_id, deadline).await?;
+        let standing = match StoredSettings::read(&value) {
+            StoredSettings::Record(settings) => Standing::Settings(Arc::new(settings)),
+            StoredSettings::Absent if value.is_null() => Standing::NoRecord,
+            // Something that never was a record is no record to whoever changes settings (contract §5), but nobody
+            // can say what stood there before: the gate takes the narrowest, as for a record it cannot read.
+            StoredSettings::Absent | StoredSettings::Unreadable(_) => {
+                tracing::warn!(session_id, "stored settings cannot be read; the session counts as manual");
+                Standing::Settings(Arc::new(Settings::fail_closed()))
+            }
+        };
+        self.view.learn(token, connection, session_id, &standing);
+        Ok(standing)
     }
 
     /// What is in force, and where it comes from. Never writes.
@@ -96,7 +135,9 @@ impl SettingsKeep {
             StoredSettings::Unreadable(why) => return Err(SettingsError::Unreadable(why)),
         };
         let after = change(before, now);
+        let (changing, connection) = (self.view.changing(session_id), self.state.connection());
         self.write(session_id, &json!(ApprovalSettings::from(after.clone())), deadline).await?;
+        changing.written(connection, Standing::Settings(Arc::new(after.clone())));
         Ok(after)
     }
 
@@ -105,7 +146,9 @@ impl SettingsKeep {
         let deadline = Deadline::after(CALLER_BUDGET);
         let _turn = self.changes.lock(session_id).await;
         let existed = !self.state.get(Scope::Settings, session_id, deadline).await?.is_null();
+        let (changing, connection) = (self.view.changing(session_id), self.state.connection());
         self.state.delete(Scope::Settings, session_id, deadline).await?;
+        changing.written(connection, Standing::NoRecord);
         Ok(existed)
     }
 

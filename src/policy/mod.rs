@@ -122,6 +122,8 @@ pub struct Policy {
     compiled: Compiled,
     /// The patterns that a session's `always_allow` starts with, in rule order, each once.
     seeds: Vec<Arc<str>>,
+    /// [`Policy::default_settings`] as they are shown and judged by, made once.
+    defaults: Arc<Settings>,
     locked_down: bool,
 }
 
@@ -136,10 +138,12 @@ impl Policy {
             Some(rules) => rules,
             None => parse::parse(&Self::shipped_value())?.rules.unwrap_or_default(),
         };
+        let (default_mode, seeds) = (parsed.default_mode.unwrap_or(Mode::Manual), seeds(&rules));
         Ok(Self {
-            default_mode: parsed.default_mode.unwrap_or(Mode::Manual),
+            default_mode,
             grant_reask_limit: parsed.grant_reask_limit.unwrap_or(DEFAULT_REASK_LIMIT),
-            seeds: seeds(&rules),
+            defaults: Arc::new(default_settings(default_mode, &seeds, 0)),
+            seeds,
             compiled: Compiled::new(rules),
             locked_down: false,
         })
@@ -153,6 +157,7 @@ impl Policy {
             grant_reask_limit: DEFAULT_REASK_LIMIT,
             compiled: Compiled::default(),
             seeds: Vec::new(),
+            defaults: Arc::new(Settings::fail_closed()),
             locked_down: true,
         }
     }
@@ -181,26 +186,35 @@ impl Policy {
         self.locked_down
     }
 
+    /// The settings of a session without a stored record, as the gate judges by them.
+    pub const fn defaults(&self) -> &Arc<Settings> {
+        &self.defaults
+    }
+
     /// The settings of a session without a stored record: the default mode, never set, and the seeds.
     ///
     /// `granted_at` is in milliseconds since the epoch; 0 where the settings are only shown.
     pub fn default_settings(&self, granted_at: i64) -> Settings {
-        let seed = |pattern: &Arc<str>| Grant {
-            function_id: pattern.as_ref().to_owned(),
-            granted_at,
-            granted_by: GrantedBy::Seed,
-        };
-        Settings {
-            mode: self.default_mode,
-            mode_set_at: 0,
-            approved_always: Vec::new(),
-            always_allow: self.seeds.iter().map(seed).collect(),
-        }
+        default_settings(self.default_mode, &self.seeds, granted_at)
     }
 
     /// The rules, in order.
     pub fn rules(&self) -> &[Rule] {
         self.compiled.rules()
+    }
+}
+
+fn default_settings(mode: Mode, seeds: &[Arc<str>], granted_at: i64) -> Settings {
+    let seed = |pattern: &Arc<str>| Grant {
+        function_id: pattern.as_ref().to_owned(),
+        granted_at,
+        granted_by: GrantedBy::Seed,
+    };
+    Settings {
+        mode,
+        mode_set_at: 0,
+        approved_always: Vec::new(),
+        always_allow: seeds.iter().map(seed).collect(),
     }
 }
 
