@@ -131,7 +131,9 @@ fn per_call(case: &Case<'_>, expected: &Value, check: impl Fn(&Decided, &Value))
     for (call, wanted) in expected.as_object().unwrap() {
         let decided = case.decisions_of(call);
         case.expect(!decided.is_empty(), || format!("{call} was never decided"));
-        decided.iter().for_each(|one| check(one, wanted));
+        for one in decided {
+            check(one, wanted);
+        }
     }
 }
 
