@@ -209,13 +209,20 @@ async fn relay(shared: Arc<Shared>, stream: TcpStream) {
         }
     };
     // Whichever ends first ends the connection: both sockets are dropped together.
-    tokio::select! {
-        () = upward => {}
-        () = downward => {}
-        () = write_up => {}
-        () = write_down => {}
-        _ = cut.changed() => {}
+    let was_cut = tokio::select! {
+        () = upward => false,
+        () = downward => false,
+        () = write_up => false,
+        () = write_down => false,
+        _ = cut.changed() => true,
+    };
+    // A worker that closes has written its last words; only a cut may lose them.
+    while let Ok(message) = engine_queue.try_recv() {
+        if was_cut || to_engine.send(message).await.is_err() {
+            break;
+        }
     }
+    let _ = to_engine.flush().await;
 }
 
 async fn thawed(shared: &Shared) {
