@@ -342,7 +342,7 @@ impl Slot {
             let _ = answer.send(Err(HoldError::Unavailable(error)));
             return;
         }
-        let identity = record.hold_id.insert(Uuid::new_v4().to_string()).clone();
+        let identity = record.assign_hold_id(&Uuid::new_v4().to_string());
         let state = &self.inbox.inner.state;
         let patience = Deadline::after(WRITE_PATIENCE);
         match state.swap(Scope::Pending, &self.row, &record.stored(), patience).await {

@@ -1,6 +1,5 @@
 //! What a pending record means to the inbox: which hold it is, whether two of them ask the same, where it stands.
 
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::fsaccess;
@@ -120,10 +119,5 @@ impl PendingApprovalRecord {
     pub fn requested_root(&self) -> Option<&str> {
         let request = self.access_request.as_ref().filter(|_| self.kind == PendingKind::FilesystemAccess);
         request.map(|request| request.requested_root.as_str())
-    }
-
-    /// As it is stored. A record always has a JSON form: its keys are text and it holds no other numbers than JSON's.
-    pub fn stored(&self) -> Value {
-        serde_json::to_value(self).unwrap_or_default()
     }
 }

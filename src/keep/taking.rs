@@ -110,11 +110,12 @@ impl Inbox {
         false
     }
 
-    /// Steps 2 and 3. The answer to the deletion also says that the event reached the engine, which was sent before it
-    /// on the same connection; without that answer both are done again, the event under the same id.
+    /// Steps 2 and 3. Any answer to the deletion also says that the event reached the engine, which was sent before it
+    /// on the same connection. If the connection was lost instead, both are done again, the event under the same id.
     async fn send_and_delete(&self, row: &str, marker: &ResolvedMarker) {
         self.inner.decisions.forget(&marker.hold_id);
         let deadline = Deadline::after(REMOVAL_BUDGET);
+        let connection = self.inner.state.connection();
         let sent = self.inner.events.resolved(&marker.event);
         if sent && self.inner.state.delete(Scope::Pending, row, deadline).await.is_ok() {
             return;
@@ -123,7 +124,8 @@ impl Inbox {
         self.inner.background.spawn(async move {
             for attempt in 0..SEND_TRIES {
                 tokio::time::sleep(retry_delay(attempt)).await;
-                if inbox.send_left(&row, &event_id).await.is_ok() {
+                let is_told = sent && inbox.inner.state.connection() == connection;
+                if inbox.send_left(&row, &event_id, is_told).await.is_ok() {
                     return;
                 }
             }
@@ -164,14 +166,14 @@ impl Inbox {
         let mut sent = 0;
         for value in &rows {
             if let StoredRow::Resolved(found) = StoredRow::read(value) {
-                sent += usize::from(self.send_left(&found.row, &found.event_id).await?);
+                sent += usize::from(self.send_left(&found.row, &found.event_id, false).await?);
             }
         }
         Ok(sent)
     }
 
-    /// Sends and deletes this marker, if it still stands there.
-    async fn send_left(&self, row: &str, event_id: &str) -> Result<bool, CallError> {
+    /// Sends this marker's event, unless it is told already, and deletes the marker, if it still stands there.
+    async fn send_left(&self, row: &str, event_id: &str, is_told: bool) -> Result<bool, CallError> {
         let _guard = self.inner.locks.lock(row).await;
         let deadline = Deadline::after(REMOVAL_BUDGET);
         let standing = self.inner.state.get(Scope::Pending, row, deadline).await?;
@@ -179,7 +181,7 @@ impl Inbox {
         if marker.event_id != event_id {
             return Ok(false);
         }
-        if !self.inner.events.resolved(&marker.event) {
+        if !is_told && !self.inner.events.resolved(&marker.event) {
             return Err(CallError::NotConnected);
         }
         self.inner.state.delete(Scope::Pending, row, deadline).await?;

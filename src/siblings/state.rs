@@ -55,6 +55,11 @@ impl State {
         Self { engine }
     }
 
+    /// Which connection calls go over at this moment.
+    pub fn connection(&self) -> u64 {
+        self.engine.connection()
+    }
+
     /// The row, or `Null` when there is none: a stored null is no row (contract §2).
     pub async fn get(&self, scope: Scope, key: &str, deadline: Deadline) -> Result<Value, CallError> {
         let data = json!({"scope": scope.as_str(), "key": key});
