@@ -5,17 +5,17 @@
 //! killed, frozen and started again with or without its state, and a relay that stops the world at one named frame.
 #![allow(clippy::unwrap_used)]
 
-//A
+//A mod answer_guard;
 mod crash_points;
 mod engine;
-//A
-//A
-//A
+//A mod in_flight;
+//A mod leaks;
+//A mod lost_and_late;
 mod process;
 mod relay;
-//A
-//A
-//A
+//A mod soak;
+mod standby;
+mod standing_up;
 #[path = "../suite/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "each of the two binaries uses its own part of it")]
 mod support;

@@ -82,6 +82,11 @@ impl World {
         world
     }
 
+    /// The engine's own address, for a second wire in front of it.
+    pub fn wire_target(&self) -> String {
+        self.engine_url.clone()
+    }
+
     pub fn engine(&self) -> &Engine {
         self.engine.as_ref().unwrap()
     }
