@@ -10,7 +10,7 @@ mod crash_points;
 mod engine;
 //A mod in_flight;
 //A mod leaks;
-//A mod lost_and_late;
+mod lost_and_late;
 mod process;
 mod relay;
 //A mod soak;

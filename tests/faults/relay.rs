@@ -70,7 +70,8 @@ impl Relay {
         reached
     }
 
-    /// While on, every frame passes twice, in both directions.
+    /// While on, every frame passes twice, in both directions. Only a call of another worker passes once: the engine
+    /// answers with an error of its own when it gets two of one id, and would do so for ever.
     pub fn say_twice(&self, on: bool) {
         self.shared.twice.store(on, Ordering::SeqCst);
     }
@@ -103,7 +104,7 @@ async fn relay(shared: Arc<Shared>, stream: TcpStream) {
                     flow = Flow::Stopped;
                     continue;
                 }
-                if shared.pass(&mut engine, message, frame.is_some()).await.is_none() {
+                if shared.pass(&mut engine, message, frame.as_ref().is_some_and(may_come_twice)).await.is_none() {
                     return;
                 }
                 if let (Some(Armed { reached, .. }), Some(frame)) = (armed, frame) {
@@ -146,6 +147,12 @@ fn after(frame: &Value, reached: Latch) -> Flow {
     }
 }
 
+fn may_come_twice(frame: &Value) -> bool {
+    let function_id = frame["function_id"].as_str().unwrap_or_default();
+    let built_in = ["state::", "configuration::", "engine::"].iter().any(|group| function_id.starts_with(group));
+    frame["type"] != "invokefunction" || frame["action"]["type"] == "void" || built_in
+}
+
 fn parsed(message: &Message) -> Option<Value> {
     let Message::Text(text) = message else { return None };
     serde_json::from_str(text).ok()
@@ -158,14 +165,14 @@ impl Shared {
     }
 
     /// A close frame is not passed on: the peer sees the connection drop.
-    async fn pass<S>(&self, to: &mut S, message: Message, is_frame: bool) -> Option<()>
+    async fn pass<S>(&self, to: &mut S, message: Message, may_come_twice: bool) -> Option<()>
     where
         S: SinkExt<Message> + Unpin,
     {
         if matches!(message, Message::Close(_)) {
             return None;
         }
-        if is_frame && self.twice.load(Ordering::SeqCst) {
+        if may_come_twice && self.twice.load(Ordering::SeqCst) {
             to.feed(message.clone()).await.ok()?;
         }
         to.send(message).await.ok()
