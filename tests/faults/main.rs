@@ -8,7 +8,7 @@
 //A mod answer_guard;
 mod crash_points;
 mod engine;
-//A mod in_flight;
+mod in_flight;
 //A mod leaks;
 mod lost_and_late;
 mod process;
