@@ -46,8 +46,15 @@ impl<A: Clone + Send + 'static> Work<A> {
             callers.spawn(async move {
                 while let Some(call) = work.next() {
                     let answer = eventually(&format!("an answer about {call:?}"), || {
-                        let console = work.console.borrow().clone();
-                        ask(console, call.clone())
+                        let mut console = work.console.clone();
+                        let asking = ask(console.borrow_and_update().clone(), call.clone());
+                        async move {
+                            tokio::select! {
+                                answer = asking => answer,
+                                // The console's engine is gone, and every answer with it.
+                                _ = console.changed() => None,
+                            }
+                        }
                     })
                     .await;
                     work.answers.lock().unwrap().push((call, answer));
