@@ -5,11 +5,11 @@
 //! killed, frozen and started again with or without its state, and a relay that stops the world at one named frame.
 #![allow(clippy::unwrap_used)]
 
-//A mod answer_guard;
+mod answer_guard;
 mod crash_points;
 mod engine;
 mod in_flight;
-//A mod leaks;
+mod leaks;
 mod lost_and_late;
 mod process;
 mod relay;

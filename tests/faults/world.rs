@@ -206,7 +206,7 @@ impl World {
 }
 
 /// Fresh siblings and a console on the engine.
-async fn neighbours(url: &str, harness: &Harness) -> (Siblings, Peer) {
+pub async fn neighbours(url: &str, harness: &Harness) -> (Siblings, Peer) {
     let siblings = Siblings::start(url).await;
     siblings.script(RESOLVE, harness.script());
     (siblings, console(url).await)
