@@ -87,6 +87,9 @@ impl Inbox {
         };
         let marker = ResolvedMarker::new(row, &event_id, live.record.hold_id.clone(), event);
         let swapped_out = match state.swap(Scope::Pending, row, &marker.stored(), deadline).await {
+            // Our own marker came out: the store carried the swap out twice, and this is the second one's answer. The
+            // first one replaced what was read above.
+            Ok(old) if is_marker(&old, &event_id) => standing,
             Ok(old) => old,
             // The answer was lost. Which marker stands there says whether the swap took place; under the key's lock
             // it replaced what was read above.
