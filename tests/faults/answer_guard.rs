@@ -50,6 +50,7 @@ async fn every_hook_call_is_answered() {
                 let function_id = if number % 2 == 0 { "approval::resolve" } else { "demo::run" };
                 let question = hook("s", &format!("c_{number}"), function_id, json!({}));
                 let Some(answer) = console.call_within("approval::gate", question, HOOK_TIMEOUT).await else {
+                    println!("no answer to {function_id} as call {number}, {:.1} s in", started.elapsed().as_secs_f64());
                     unanswered.fetch_add(1, Ordering::Relaxed);
                     continue;
                 };

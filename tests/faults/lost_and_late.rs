@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::siblings::RESOLVE;
 use crate::support::stage::{PENDING, RESOLVED, hook};
 use crate::support::wire::{Act, calls_of, state_calls};
-use crate::support::{Latch, eventually};
+use crate::support::{Latch, Script, eventually};
 use crate::world::World;
 
 /// A hook answers by then, whatever its peers do.
@@ -81,12 +81,32 @@ async fn a_swap_without_an_answer_is_settled_by_what_stands_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_swap_that_the_store_carried_out_twice_still_tells_the_end() {
+    let world = world().await;
+    assert_eq!(world.gate("s", "c").await.as_deref(), Some("hold"));
+    let console = world.console.clone();
+    // The second answer is the one that comes, and what it gives back is the marker of the first.
+    let twice = Script::run(move |data| {
+        let console = console.clone();
+        async move {
+            console.ask("state::set", data.clone()).await;
+            Script::Reply(console.ask("state::set", data).await)
+        }
+    });
+    world.wire.break_once(writes("state::set", "s/c"), Act::Instead(twice));
+    assert_eq!(world.resolve("s", "c", "allow").await, Some(true));
+    eventually("the row to go", || async { world.row("s", "c").await.is_null().then_some(()) }).await;
+    eventually("the end to be told", || async { (world.story("s").len() == 2).then_some(()) }).await;
+    assert_eq!(world.story("s"), ["created", "resolved allow"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_without_an_answer_is_repeated_and_tells_nobody_twice() {
     let world = world().await;
     assert_eq!(world.gate("s", "c").await.as_deref(), Some("hold"));
     world.wire.break_once(
         state_calls("state::delete", PENDING),
-        Act::Instead(crate::support::Script::refuse("state_error", "on purpose")),
+        Act::Instead(Script::refuse("state_error", "on purpose")),
     );
     assert_eq!(world.resolve("s", "c", "allow").await, Some(true));
     eventually("the row to go", || async { world.row("s", "c").await.is_null().then_some(()) }).await;

@@ -13,7 +13,7 @@ mod leaks;
 mod lost_and_late;
 mod process;
 mod relay;
-//A mod soak;
+mod soak;
 mod standby;
 mod standing_up;
 #[path = "../suite/support/mod.rs"]
