@@ -125,33 +125,29 @@ impl Worker {
     }
 
     fn report(&self, status: &Status, announced: &mut u64) {
-        match status {
-            Status::Ready { connection } if connection != announced => {
-                *announced = *connection;
-                tracing::info!(url = self.url, connection, "ready");
-                let context = Arc::clone(&self.context);
-                self.context.background.spawn(async move { after_connect(&context).await });
-            }
-            Status::Standby { owner_worker_id } => tracing::warn!(
-                owner_worker_id,
-                "another worker named `approval-gate` is connected; standing by until it is gone"
-            ),
-            Status::Connecting { attempts, last_error: Some(error) } if attempts.is_power_of_two() => {
-                tracing::warn!(url = self.url, attempts, error, "no connection to the engine; trying again");
-            }
-            _ => {}
+        let Status::Ready { connection } = status else { return };
+        if connection != announced {
+            *announced = *connection;
+            tracing::info!(url = self.url, connection, "ready");
+            let context = Arc::clone(&self.context);
+            self.context.background.spawn(async move { after_connect(&context).await });
         }
     }
 }
 
 /// What an earlier run left undone is done once the worker serves again; it never delays serving.
-async fn after_connect(context: &Context) {
+pub async fn after_connect(context: &Context) {
+    context.events.listeners_known();
     match context.inbox.send_what_was_left().await {
         Ok(0) => {}
         Ok(events) => tracing::info!(events, "resolved events of an earlier run were sent"),
         Err(error) => {
             tracing::warn!(%error, "the inbox could not be looked through for events of an earlier run");
         }
+    }
+    match context.inbox.reconcile(&context.harness).await {
+        0 => {}
+        records => tracing::info!(records, "records that no turn waits for were removed"),
     }
 }
 

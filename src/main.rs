@@ -44,5 +44,10 @@ fn start_logging(default_level: &str) {
         EnvFilter::try_from_env("APPROVAL_GATE_LOG").unwrap_or_else(|_| EnvFilter::new(default_level));
     let color =
         std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(color).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(color)
+        .log_internal_errors(false)
+        .init();
 }

@@ -4,6 +4,8 @@
 
 use serde_json::{Value, json};
 
+use crate::policy::Policy;
+
 /// The platforms that releases are built for.
 const SUPPORTED_TARGETS: [&str; 9] = [
     "x86_64-apple-darwin",
@@ -24,11 +26,7 @@ pub fn manifest() -> Value {
         "name": env!("CARGO_PKG_NAME"),
         "version": env!("CARGO_PKG_VERSION"),
         "description": env!("CARGO_PKG_DESCRIPTION"),
-        "default_config": {
-            "default_mode": "manual",
-            "rules": ["!approval::*"],
-            "grant_reask_limit": 3,
-        },
+        "default_config": Policy::shipped_value(),
         "supported_targets": SUPPORTED_TARGETS,
     })
 }

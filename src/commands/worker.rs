@@ -2,10 +2,14 @@
 
 use std::process::ExitCode;
 
-use crate::boot;
+use crate::{boot, iii};
 
 /// Runs against the engine at the URL. Exit status 0 after SIGINT or SIGTERM, 1 if it never came to stand.
 pub async fn run(options: boot::Options) -> ExitCode {
+    if let Err(error) = iii::check_address(&options.url) {
+        eprintln!("approval-gate: {error}");
+        return ExitCode::FAILURE;
+    }
     match boot::start(&options).run(stop_requested()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

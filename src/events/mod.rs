@@ -7,6 +7,7 @@
 mod listeners;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 use serde_json::Map;
@@ -26,12 +27,19 @@ pub struct Events {
     engine: SharedEngine,
     created: Arc<Listeners>,
     resolved: Arc<Listeners>,
+    /// The connection on which all listeners have been told to us. On a new one they come one by one.
+    known_on: Arc<AtomicU64>,
 }
 
 impl Events {
     /// Without listeners yet.
     pub fn new(engine: SharedEngine) -> Self {
-        Self { engine, created: Arc::default(), resolved: Arc::default() }
+        Self { engine, created: Arc::default(), resolved: Arc::default(), known_on: Arc::default() }
+    }
+
+    /// All listeners of this connection are known now: the engine hands them over before it answers our announcement.
+    pub fn listeners_known(&self) {
+        self.known_on.store(self.engine.connection(), Ordering::Release);
     }
 
     /// The provider of `approval::pending-created`.
@@ -47,12 +55,13 @@ impl Events {
     /// A call is held.
     pub fn created(&self, record: &PendingApprovalRecord) {
         let payload = PendingCreatedEvent::new(record.clone());
-        self.send(&self.created, &record.session_id, record.session_metadata.as_ref(), &payload);
+        let _ = self.send(&self.created, &record.session_id, record.session_metadata.as_ref(), &payload);
     }
 
-    /// A hold has left the inbox.
-    pub fn resolved(&self, event: &PendingResolvedEvent) {
-        self.send(&self.resolved, &event.session_id, event.session_metadata.as_ref(), event);
+    /// A hold has left the inbox. Says whether it was put on the wire for every listener; it was not when there is no
+    /// connection, or the listeners of a new one are not known yet.
+    pub fn resolved(&self, event: &PendingResolvedEvent) -> bool {
+        self.send(&self.resolved, &event.session_id, event.session_metadata.as_ref(), event)
     }
 
     fn send(
@@ -61,18 +70,20 @@ impl Events {
         session_id: &str,
         metadata: Option<&Map<String, Value>>,
         payload: &impl Serialize,
-    ) {
+    ) -> bool {
+        let known = self.known_on.load(Ordering::Acquire) == self.engine.connection();
         let matching = listeners.matching(session_id, metadata);
         if matching.is_empty() {
-            return;
+            return known;
         }
         let data = match to_raw_value(payload) {
             Ok(data) => data,
             Err(error) => {
                 tracing::error!(%error, "an event could not be written");
-                return;
+                return true;
             }
         };
+        let mut sent = known;
         for listener in matching {
             let fire = Fire {
                 function_id: &listener.function_id,
@@ -82,7 +93,9 @@ impl Events {
             };
             if let Err(error) = self.engine.fire(&fire) {
                 tracing::warn!(function_id = listener.function_id, %error, "an event could not be sent");
+                sent = false;
             }
         }
+        sent
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::Context;
 use crate::clock::Deadline;
-use crate::hold::{HoldKey, Outcome};
+use crate::hold::{Ending, HoldKey, Outcome};
 use crate::iii::CallError;
 use crate::keep::inbox::Deciding;
 use crate::wire::denial::{self, DenialEnvelope};
@@ -29,11 +29,11 @@ pub(super) async fn resolve(
 ) -> Result<ResolveResponse, Refusal> {
     let key = HoldKey::new(&request.session_id, &request.function_call_id, "function_call_id")
         .map_err(|bad| InvalidPayload::new(bad.field, bad.problem))?;
-    let outcome = match request.decision {
-        Decision::Allow => Outcome::Allow,
-        Decision::Deny => Outcome::Deny,
+    let ending = match request.decision {
+        Decision::Allow => Ending::of(Outcome::Allow),
+        Decision::Deny => Ending { outcome: Outcome::Deny, reason: request.reason.clone() },
     };
-    let found = context.inbox.decide(key, outcome, Deadline::after(FIND_BUDGET)).await;
+    let found = context.inbox.decide(key, ending, Deadline::after(FIND_BUDGET)).await;
     let Some(deciding) = found.map_err(|error| Refusal::StateUnavailable(error.to_string()))? else {
         return Ok(ResolveResponse::NOTHING_WAITED);
     };
@@ -60,15 +60,14 @@ async fn carry_out(
     };
     match answer {
         Ok(Released { resolved: true, turn_resumed }) => {
-            let outcome = deciding.claim.outcome();
-            let reason = request.reason.filter(|_| outcome == Outcome::Deny);
-            context.inbox.decided(deciding, outcome, reason).await;
+            let ending = deciding.claim.ending().clone();
+            context.inbox.decided(deciding, ending).await;
             Ok(ResolveResponse { resolved: true, turn_resumed })
         }
         // Nothing was waiting there: the record goes, and its end is that of a decision whose answer never came.
         Ok(Released { resolved: false, .. }) => {
-            let outcome = deciding.claim.earlier_unanswered().unwrap_or(Outcome::Aborted);
-            context.inbox.decided(deciding, outcome, None).await;
+            let ending = deciding.claim.earlier_unanswered().map_or(Ending::ABORTED, Ending::of);
+            context.inbox.decided(deciding, ending).await;
             Ok(ResolveResponse::NOTHING_WAITED)
         }
         Err(error) => {

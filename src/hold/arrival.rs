@@ -1,9 +1,9 @@
 //! What a call that asks to be held means, given what already stands under its key (contract §2).
 
-use super::Outcome;
+use super::Ending;
 
 /// What the store shows under the key of the arriving call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// No live hold.
     Nothing,
@@ -12,19 +12,19 @@ pub enum Standing {
         /// It was made by the same call: same session, turn, call id, function, arguments, and the same question.
         same_call: bool,
         /// The decision that is being carried out for it at this moment, if any.
-        deciding: Option<Outcome>,
+        deciding: Option<Ending>,
     },
 }
 
 /// What is to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Arrival {
     /// The same question once more: answer `hold`, write nothing, tell nobody.
     Redelivery,
     /// A new hold under a free key.
     New,
-    /// A new hold in the place of an older one, whose end is told first, with this outcome.
-    Replaces(Outcome),
+    /// A new hold in the place of an older one, whose end is told first.
+    Replaces(Ending),
 }
 
 /// Decides it. While a decision is being carried out, the same call coming back is new: the release ran it and it
@@ -33,32 +33,34 @@ pub fn arrival(standing: Standing) -> Arrival {
     match standing {
         Standing::Nothing => Arrival::New,
         Standing::Live { same_call: true, deciding: None } => Arrival::Redelivery,
-        Standing::Live { same_call: false, deciding: None } => Arrival::Replaces(Outcome::Aborted),
-        Standing::Live { deciding: Some(outcome), .. } => Arrival::Replaces(outcome),
+        Standing::Live { same_call: false, deciding: None } => Arrival::Replaces(Ending::ABORTED),
+        Standing::Live { deciding: Some(ending), .. } => Arrival::Replaces(ending),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hold::Outcome;
 
     #[test]
     fn the_table_of_arrivals() {
         let rows = [
             (Standing::Nothing, Arrival::New),
             (Standing::Live { same_call: true, deciding: None }, Arrival::Redelivery),
-            (Standing::Live { same_call: false, deciding: None }, Arrival::Replaces(Outcome::Aborted)),
+            (Standing::Live { same_call: false, deciding: None }, Arrival::Replaces(Ending::ABORTED)),
             (
-                Standing::Live { same_call: true, deciding: Some(Outcome::Allow) },
-                Arrival::Replaces(Outcome::Allow),
+                Standing::Live { same_call: true, deciding: Some(Ending::of(Outcome::Allow)) },
+                Arrival::Replaces(Ending::of(Outcome::Allow)),
             ),
             (
-                Standing::Live { same_call: false, deciding: Some(Outcome::Deny) },
-                Arrival::Replaces(Outcome::Deny),
+                Standing::Live { same_call: false, deciding: Some(Ending::of(Outcome::Deny)) },
+                Arrival::Replaces(Ending::of(Outcome::Deny)),
             ),
         ];
         for (standing, expected) in rows {
-            assert_eq!(arrival(standing), expected, "{standing:?}");
+            let asked = format!("{standing:?}");
+            assert_eq!(arrival(standing), expected, "{asked}");
         }
     }
 }

@@ -25,3 +25,22 @@ pub enum Outcome {
     /// Its turn or session ended, or another hold took its place.
     Aborted,
 }
+
+/// The end of a hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The operator's own reason, on deny only.
+    pub reason: Option<String>,
+}
+
+impl Ending {
+    /// An end that nobody decided.
+    pub const ABORTED: Self = Self { outcome: Outcome::Aborted, reason: None };
+
+    /// An end without a reason of the operator's own.
+    pub const fn of(outcome: Outcome) -> Self {
+        Self { outcome, reason: None }
+    }
+}

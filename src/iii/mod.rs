@@ -41,7 +41,10 @@ pub use error::{
 pub use registry::{
     Bind, Binding, Function, Handler, Invocation, Provider, Registry, Reply, TriggerType, handler,
 };
-pub use session::{Connected, Counts, KeepOpen, Options, Prepare, Session, Status, Timings, connect_once, start};
+pub use session::{
+    Connected, Counts, KeepOpen, Options, Prepare, Session, Status, Timings, connect_once, start,
+};
+pub use tcp::check_address;
 
 /// A future that can be stored and sent between threads.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

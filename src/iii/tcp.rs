@@ -80,6 +80,11 @@ async fn open(request: Request, host: &str, port: u16) -> Result<WebSocket, Stri
     Ok(socket)
 }
 
+/// Whether this is an address that can be connected to at all. Trying again does not mend one that is not.
+pub fn check_address(url: &str) -> Result<(), ConnectError> {
+    parse(url).map(drop)
+}
+
 fn parse(url: &str) -> Result<(Request, String, u16), ConnectError> {
     let wrong = |reason| ConnectError::Address { url: url.to_owned(), reason };
     let request = url.into_client_request().map_err(|_| wrong("not a WebSocket address"))?;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::hold::Outcome;
+use crate::hold::{Ending, Outcome};
 
 /// The decisions under way.
 #[derive(Clone, Default)]
@@ -17,7 +17,7 @@ pub struct Decisions {
 #[derive(Default)]
 struct Deciding {
     /// The decision being carried out.
-    now: Option<Outcome>,
+    now: Option<Ending>,
     /// The harness has answered; only the row is still to be removed.
     settled: bool,
     /// An earlier decision whose answer never came: it may have taken effect.
@@ -28,25 +28,25 @@ struct Deciding {
 pub struct Claim {
     table: Arc<Mutex<HashMap<String, Deciding>>>,
     identity: String,
-    outcome: Outcome,
+    ending: Ending,
 }
 
 impl Decisions {
     /// Takes the hold for this decision, unless another one is being carried out.
-    pub fn claim(&self, identity: &str, outcome: Outcome) -> Option<Claim> {
+    pub fn claim(&self, identity: &str, ending: Ending) -> Option<Claim> {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let deciding = table.entry(identity.to_owned()).or_default();
         if deciding.now.is_some() {
             return None;
         }
-        deciding.now = Some(outcome);
-        Some(Claim { table: Arc::clone(&self.table), identity: identity.to_owned(), outcome })
+        deciding.now = Some(ending.clone());
+        Some(Claim { table: Arc::clone(&self.table), identity: identity.to_owned(), ending })
     }
 
     /// The decision that is being carried out for this hold.
-    pub fn under_way(&self, identity: &str) -> Option<Outcome> {
+    pub fn under_way(&self, identity: &str) -> Option<Ending> {
         let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        table.get(identity).and_then(|deciding| deciding.now)
+        table.get(identity).and_then(|deciding| deciding.now.clone())
     }
 
     /// Whether the hold is decided and only its row is left: readers of the inbox pass it over.
@@ -81,8 +81,8 @@ impl Claim {
     }
 
     /// The decision.
-    pub fn outcome(&self) -> Outcome {
-        self.outcome
+    pub fn ending(&self) -> &Ending {
+        &self.ending
     }
 
     /// An earlier decision on this hold whose answer never came.
@@ -95,7 +95,7 @@ impl Claim {
     pub fn unanswered(self) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(deciding) = table.get_mut(&self.identity) {
-            deciding.unanswered.get_or_insert(self.outcome);
+            deciding.unanswered.get_or_insert(self.ending.outcome);
         }
     }
 
@@ -125,22 +125,26 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    fn ending(outcome: Outcome) -> Ending {
+        Ending { outcome, reason: None }
+    }
+
     #[test]
     fn one_of_two_decisions_at_once_gets_the_hold() {
         let decisions = Decisions::default();
-        let first = decisions.claim("h", Outcome::Allow).unwrap();
-        assert!(decisions.claim("h", Outcome::Deny).is_none());
-        assert_eq!(decisions.under_way("h"), Some(Outcome::Allow));
+        let first = decisions.claim("h", ending(Outcome::Allow)).unwrap();
+        assert!(decisions.claim("h", ending(Outcome::Deny)).is_none());
+        assert_eq!(decisions.under_way("h"), Some(ending(Outcome::Allow)));
         drop(first);
-        assert!(decisions.claim("h", Outcome::Deny).is_some());
+        assert!(decisions.claim("h", ending(Outcome::Deny)).is_some());
         assert!(decisions.is_empty());
     }
 
     #[test]
     fn the_first_decision_without_an_answer_is_known_to_the_next_try() {
         let decisions = Decisions::default();
-        decisions.claim("h", Outcome::Allow).unwrap().unanswered();
-        let second = decisions.claim("h", Outcome::Deny).unwrap();
+        decisions.claim("h", ending(Outcome::Allow)).unwrap().unanswered();
+        let second = decisions.claim("h", ending(Outcome::Deny)).unwrap();
         assert_eq!(second.earlier_unanswered(), Some(Outcome::Allow));
         second.settled();
         assert!(decisions.is_settled("h"));
@@ -151,7 +155,7 @@ mod tests {
     #[test]
     fn what_is_known_of_a_hold_goes_with_it() {
         let decisions = Decisions::default();
-        decisions.claim("h", Outcome::Allow).unwrap().unanswered();
+        decisions.claim("h", ending(Outcome::Allow)).unwrap().unanswered();
         assert_eq!(decisions.len(), 1);
         decisions.forget("h");
         assert!(decisions.is_empty());

@@ -21,7 +21,7 @@ use super::keyed_lock::{KeyGuard, KeyedLock};
 use super::released::Released;
 use crate::clock::{self, Deadline};
 use crate::events::Events;
-use crate::hold::{Arrival, HoldKey, Outcome, Standing, arrival};
+use crate::hold::{Arrival, Ending, HoldKey, Outcome, Standing, arrival};
 use crate::iii::CallError;
 use crate::siblings::state::{Scope, State};
 use crate::wire::record::{PendingApprovalRecord, StoredRow};
@@ -143,7 +143,7 @@ impl Inbox {
     pub async fn decide(
         &self,
         key: HoldKey,
-        outcome: Outcome,
+        ending: Ending,
         deadline: Deadline,
     ) -> Result<Option<Deciding>, HoldError> {
         let row = key.row();
@@ -153,7 +153,8 @@ impl Inbox {
         let value =
             self.inner.state.get(Scope::Pending, &row, deadline).await.map_err(HoldError::Unavailable)?;
         let Some(live) = Live::read(&value) else { return Ok(None) };
-        let Some(claim) = self.inner.decisions.claim(&live.identity, outcome) else { return Ok(None) };
+        let outcome = ending.outcome;
+        let Some(claim) = self.inner.decisions.claim(&live.identity, ending) else { return Ok(None) };
         if let (Outcome::Allow, Some(digest)) = (outcome, &live.record.digest) {
             self.inner.released.remember(digest, key.session_id(), &live.record.turn_id);
         }
@@ -175,13 +176,13 @@ impl Inbox {
     }
 
     /// The decision took effect: the row goes and the listeners are told. If the store fails, that is done later.
-    pub async fn decided(&self, deciding: Deciding, outcome: Outcome, reason: Option<String>) {
+    pub async fn decided(&self, deciding: Deciding, ending: Ending) {
         deciding.claim.settled();
-        if outcome != Outcome::Allow {
+        if ending.outcome != Outcome::Allow {
             self.not_released(&deciding.live);
         }
         let row = deciding.key.row();
-        if self.remove(&row, &deciding.live.identity, outcome, reason.as_deref()).await {
+        if self.remove(&row, &deciding.live.identity, &ending).await {
             return;
         }
         let inbox = self.clone();
@@ -189,7 +190,7 @@ impl Inbox {
             let mut attempt = 0;
             loop {
                 tokio::time::sleep(retry_delay(attempt)).await;
-                if inbox.remove(&row, &deciding.live.identity, outcome, reason.as_deref()).await {
+                if inbox.remove(&row, &deciding.live.identity, &ending).await {
                     break;
                 }
                 attempt += 1;
@@ -265,8 +266,8 @@ impl Inbox {
         };
         let mut done = true;
         for live in rows.iter().filter_map(Live::read).filter(|live| matches(&live.record)) {
-            let outcome = self.inner.decisions.under_way(&live.identity).unwrap_or(Outcome::Aborted);
-            done &= self.remove(&live.record.row(), &live.identity, outcome, None).await;
+            let ending = self.inner.decisions.under_way(&live.identity).unwrap_or(Ending::ABORTED);
+            done &= self.remove(&live.record.row(), &live.identity, &ending).await;
         }
         done
     }
@@ -353,7 +354,7 @@ impl Slot {
             Ok(_) => {
                 self.inbox.inner.events.created(&record);
                 if answer.send(Ok(())).is_err() {
-                    self.inbox.remove_locked(&self.row, &identity, Outcome::Aborted, None, &self.guard).await;
+                    self.inbox.remove_locked(&self.row, &identity, &Ending::ABORTED, &self.guard).await;
                 }
             }
             Err(error) => {
@@ -374,9 +375,9 @@ impl Slot {
         arrival: Arrival,
     ) -> Result<(), CallError> {
         record.pending_at = clock::now_ms();
-        let (Some(live), Arrival::Replaces(outcome)) = (&self.live, arrival) else { return Ok(()) };
+        let (Some(live), Arrival::Replaces(ending)) = (&self.live, arrival) else { return Ok(()) };
         record.pending_at = record.pending_at.max(live.record.pending_at.saturating_add(1));
         let deadline = Deadline::after(REMOVAL_BUDGET);
-        self.inbox.take(&self.row, &live.identity, outcome, None, deadline, &self.guard).await.map(drop)
+        self.inbox.take(&self.row, &live.identity, &ending, deadline, &self.guard).await.map(drop)
     }
 }

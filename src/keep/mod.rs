@@ -21,6 +21,7 @@ pub mod in_progress;
 pub mod inbox;
 pub mod keyed_lock;
 pub mod live_config;
+mod reconcile;
 mod record;
 pub mod released;
 pub mod settings;

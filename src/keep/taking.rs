@@ -17,14 +17,14 @@ use super::background::retry_delay;
 use super::inbox::{Inbox, Live, REMOVAL_BUDGET};
 use super::keyed_lock::KeyGuard;
 use crate::clock::{self, Deadline};
-use crate::hold::Outcome;
+use crate::hold::Ending;
 use crate::iii::CallError;
 use crate::siblings::state::Scope;
 use crate::wire::events::PendingResolvedEvent;
 use crate::wire::record::{ResolvedMarker, StoredRow};
 
-/// How often the deletion of a marker is tried again before it is left to the next start.
-const DELETE_TRIES: u32 = 8;
+/// How often a marker is tried again before it is left to the next connection or start.
+const SEND_TRIES: u32 = 12;
 /// A write without an answer may still arrive; how long the store is watched for it.
 const LATE_WRITE: Duration = Duration::from_secs(2);
 /// How often a record that must not stay is looked for before the next start's reconciling has to do it.
@@ -33,15 +33,9 @@ const TAKE_BACK_TRIES: u32 = 60;
 impl Inbox {
     /// Removes the hold with this identity, if it still stands there, and tells the listeners. Says whether that
     /// is settled: true when the hold is gone, whoever removed it; false when the store failed.
-    pub(super) async fn remove(
-        &self,
-        row: &str,
-        identity: &str,
-        outcome: Outcome,
-        reason: Option<&str>,
-    ) -> bool {
+    pub(super) async fn remove(&self, row: &str, identity: &str, ending: &Ending) -> bool {
         let guard = self.inner.locks.lock(row).await;
-        self.remove_locked(row, identity, outcome, reason, &guard).await
+        self.remove_locked(row, identity, ending, &guard).await
     }
 
     /// As [`Inbox::remove`], with the key's lock held already.
@@ -49,12 +43,11 @@ impl Inbox {
         &self,
         row: &str,
         identity: &str,
-        outcome: Outcome,
-        reason: Option<&str>,
+        ending: &Ending,
         guard: &KeyGuard,
     ) -> bool {
         let deadline = Deadline::after(REMOVAL_BUDGET);
-        match self.take(row, identity, outcome, reason, deadline, guard).await {
+        match self.take(row, identity, ending, deadline, guard).await {
             Ok(_) => true,
             Err(error) => {
                 tracing::warn!(row, %error, "a decided record could not be removed yet");
@@ -68,24 +61,25 @@ impl Inbox {
         &self,
         row: &str,
         identity: &str,
-        outcome: Outcome,
-        reason: Option<&str>,
+        ending: &Ending,
         deadline: Deadline,
         _guard: &KeyGuard,
     ) -> Result<bool, CallError> {
         let state = &self.inner.state;
         let standing = state.get(Scope::Pending, row, deadline).await?;
-        let Some(live) = Live::read(&standing).filter(|live| live.identity == identity) else {
-            self.inner.decisions.forget(identity);
-            return Ok(false);
+        let live = match StoredRow::read(&standing) {
+            StoredRow::Live(record) => Live::of(*record),
+            // An earlier try of this removal got as far as the marker, and did not learn that it had.
+            StoredRow::Resolved(marker) if marker.hold_id == identity => {
+                self.send_and_delete(row, &marker).await;
+                return Ok(true);
+            }
+            _ => return Ok(self.gone(identity)),
         };
-        let event_id = Uuid::new_v4().to_string();
-        let event = PendingResolvedEvent {
-            reason: reason.map(str::to_owned),
-            event_id: Some(event_id.clone()),
-            ..PendingResolvedEvent::of(&live.record, outcome.into(), clock::now_ms())
-        };
-        let marker = ResolvedMarker::new(row, &event_id, live.record.hold_id.clone(), event);
+        if live.identity != identity {
+            return Ok(self.gone(identity));
+        }
+        let marker = marker(row, &live, ending);
         let swapped_out = match state.swap(Scope::Pending, row, &marker.stored(), deadline).await {
             // Our own marker came out: the store carried the swap out twice, and this is the second one's answer. The
             // first one replaced what was read above.
@@ -93,26 +87,51 @@ impl Inbox {
             Ok(old) => old,
             // The answer was lost. Which marker stands there says whether the swap took place; under the key's lock
             // it replaced what was read above.
-            Err(CallError::Deadline { .. }) if self.stands(row, &event_id).await => standing,
+            Err(CallError::Deadline { .. }) if self.stands(row, &marker.event_id).await => standing,
             Err(error) => return Err(error),
         };
         match Live::read(&swapped_out) {
             Some(taken) if taken.identity == identity => {
-                self.inner.events.resolved(&marker.event);
-                self.inner.decisions.forget(identity);
-                self.delete_marker(row, &event_id).await;
+                self.send_and_delete(row, &marker).await;
                 Ok(true)
             }
             // Somebody outside wrote between the read and the swap: what was there goes back.
             Some(_) => {
                 state.swap(Scope::Pending, row, &swapped_out, Deadline::after(REMOVAL_BUDGET)).await?;
-                Ok(false)
+                Ok(self.gone(identity))
             }
             None => {
-                self.delete_marker(row, &event_id).await;
-                Ok(false)
+                let _ = state.delete(Scope::Pending, row, Deadline::after(REMOVAL_BUDGET)).await;
+                Ok(self.gone(identity))
             }
         }
+    }
+
+    /// The hold is not there any more; nothing about it is needed.
+    fn gone(&self, identity: &str) -> bool {
+        self.inner.decisions.forget(identity);
+        false
+    }
+
+    /// Steps 2 and 3. The answer to the deletion also says that the event reached the engine, which was sent before it
+    /// on the same connection; without that answer both are done again, the event under the same id.
+    async fn send_and_delete(&self, row: &str, marker: &ResolvedMarker) {
+        self.inner.decisions.forget(&marker.hold_id);
+        let deadline = Deadline::after(REMOVAL_BUDGET);
+        let sent = self.inner.events.resolved(&marker.event);
+        if sent && self.inner.state.delete(Scope::Pending, row, deadline).await.is_ok() {
+            return;
+        }
+        let (inbox, row, event_id) = (self.clone(), row.to_owned(), marker.event_id.clone());
+        self.inner.background.spawn(async move {
+            for attempt in 0..SEND_TRIES {
+                tokio::time::sleep(retry_delay(attempt)).await;
+                if inbox.send_left(&row, &event_id).await.is_ok() {
+                    return;
+                }
+            }
+            tracing::warn!(row, "a marker is left to be sent at the next start");
+        });
     }
 
     /// Removes a record whose call was not held after all. Nobody was told of it, so nobody is told now.
@@ -142,56 +161,49 @@ impl Inbox {
         tracing::error!(row, "a record of a call that was denied could not be taken back");
     }
 
-    /// Sends and deletes the markers that an earlier run left behind.
+    /// Sends and deletes the markers that an earlier run left behind; says how many.
     pub async fn send_what_was_left(&self) -> Result<usize, CallError> {
         let rows = self.inner.state.list(Scope::Pending, Deadline::after(Duration::from_secs(10))).await?;
         let mut sent = 0;
         for value in &rows {
-            let StoredRow::Resolved(found) = StoredRow::read(value) else { continue };
-            let row = found.row.clone();
-            let _guard = self.inner.locks.lock(&row).await;
-            let deadline = Deadline::after(REMOVAL_BUDGET);
-            let now = self.inner.state.get(Scope::Pending, &row, deadline).await?;
-            if let StoredRow::Resolved(marker) = StoredRow::read(&now)
-                && marker.event_id == found.event_id
-            {
-                self.inner.events.resolved(&marker.event);
-                self.inner.state.delete(Scope::Pending, &row, deadline).await?;
-                sent += 1;
+            if let StoredRow::Resolved(found) = StoredRow::read(value) {
+                sent += usize::from(self.send_left(&found.row, &found.event_id).await?);
             }
         }
         Ok(sent)
     }
 
+    /// Sends and deletes this marker, if it still stands there.
+    async fn send_left(&self, row: &str, event_id: &str) -> Result<bool, CallError> {
+        let _guard = self.inner.locks.lock(row).await;
+        let deadline = Deadline::after(REMOVAL_BUDGET);
+        let standing = self.inner.state.get(Scope::Pending, row, deadline).await?;
+        let StoredRow::Resolved(marker) = StoredRow::read(&standing) else { return Ok(false) };
+        if marker.event_id != event_id {
+            return Ok(false);
+        }
+        if !self.inner.events.resolved(&marker.event) {
+            return Err(CallError::NotConnected);
+        }
+        self.inner.state.delete(Scope::Pending, row, deadline).await?;
+        Ok(true)
+    }
+
     /// Whether this very marker stands under the key.
     async fn stands(&self, row: &str, event_id: &str) -> bool {
         let value = self.inner.state.get(Scope::Pending, row, Deadline::after(REMOVAL_BUDGET)).await;
-        value.is_ok_and(|value| is_marker(&value, event_id))
-    }
-
-    /// Deletes a marker whose event was sent. A failure leaves it for a later try and then for the next start.
-    async fn delete_marker(&self, row: &str, event_id: &str) {
-        let state = &self.inner.state;
-        if state.delete(Scope::Pending, row, Deadline::after(REMOVAL_BUDGET)).await.is_ok() {
-            return;
-        }
-        let (inbox, row, event_id) = (self.clone(), row.to_owned(), event_id.to_owned());
-        self.inner.background.spawn(async move {
-            for attempt in 0..DELETE_TRIES {
-                tokio::time::sleep(retry_delay(attempt)).await;
-                let _guard = inbox.inner.locks.lock(&row).await;
-                let deadline = Deadline::after(REMOVAL_BUDGET);
-                match inbox.inner.state.get(Scope::Pending, &row, deadline).await {
-                    Ok(value) if !is_marker(&value, &event_id) => return,
-                    Ok(_) if inbox.inner.state.delete(Scope::Pending, &row, deadline).await.is_ok() => return,
-                    _ => {}
-                }
-            }
-            tracing::warn!(row, "a marker is left to be deleted at the next start");
-        });
+        value.is_ok_and(|value| {
+            matches!(StoredRow::read(&value), StoredRow::Resolved(marker) if marker.event_id == event_id)
+        })
     }
 }
 
-fn is_marker(value: &Value, event_id: &str) -> bool {
-    matches!(StoredRow::read(value), StoredRow::Resolved(marker) if marker.event_id == event_id)
+fn marker(row: &str, live: &Live, ending: &Ending) -> ResolvedMarker {
+    let event_id = Uuid::new_v4().to_string();
+    let event = PendingResolvedEvent {
+        reason: ending.reason.clone(),
+        event_id: Some(event_id.clone()),
+        ..PendingResolvedEvent::of(&live.record, ending.outcome.into(), clock::now_ms())
+    };
+    ResolvedMarker::new(row, &event_id, &live.identity, event)
 }

@@ -52,6 +52,7 @@ const OWN_SCOPES: &str = "approval_";
 const GRANT_SCOPE: &str = "harness_filesystem_grants";
 /// The gate's bindings have ids that begin with this (contract §9).
 const OWN_BINDINGS: &str = "approval-gate/";
+const ENGINE: &str = "engine::";
 const HOOK_TYPES: &str = "harness::hook::";
 const FILESYSTEM: [&str; 2] = ["harness::filesystem::", "harness::workspace::"];
 const FILESYSTEM_READS: [&str; 2] = ["grants", "info"];
@@ -68,12 +69,14 @@ pub fn door(function_id: &str, arguments: &Value) -> Option<Door> {
 ///
 /// The namespace is what stands before the first `::`, so `approvals::report` and `docs::approval::list` are ordinary.
 pub fn door_of_id(function_id: &str) -> Option<Door> {
-    match function_id.split_once("::")?.0 {
-        "approval" => Some(Door::Approval),
-        "configuration" => Some(Door::Configuration),
-        "harness" if function_id == "harness::function::resolve" => Some(Door::Release),
-        "harness" if changes_filesystem_grants(function_id) => Some(Door::FilesystemGrants),
-        _ => None,
+    if function_id.starts_with("approval::") {
+        Some(Door::Approval)
+    } else if function_id.starts_with("configuration::") {
+        Some(Door::Configuration)
+    } else if function_id == "harness::function::resolve" {
+        Some(Door::Release)
+    } else {
+        changes_filesystem_grants(function_id).then_some(Door::FilesystemGrants)
     }
 }
 
@@ -125,16 +128,16 @@ enum Kind {
 
 impl Kind {
     fn of(function_id: &str) -> Self {
-        let Some((namespace, name)) = function_id.split_once("::") else {
-            return Self::Plain;
-        };
-        let last = name.rsplit("::").next().unwrap_or(name);
-        match namespace {
-            "state" if writes_state(name) => Self::StateWrite,
-            "engine" if registers(last) => Self::Registration,
-            "state" | "engine" => Self::Plain,
-            _ if defers(last) => Self::Deferral,
-            _ => Self::Plain,
+        if let Some(name) = function_id.strip_prefix("state::") {
+            return if writes_state(name) { Self::StateWrite } else { Self::Plain };
+        }
+        let last = function_id.rsplit(':').next().unwrap_or(function_id);
+        if registers(last) {
+            Self::Registration
+        } else if defers(last) {
+            Self::Deferral
+        } else {
+            Self::Plain
         }
     }
 }
@@ -151,9 +154,11 @@ fn holds_decisions(scope: &str) -> bool {
     scope.starts_with(OWN_SCOPES) || scope == GRANT_SCOPE
 }
 
-/// `register_trigger`, `unregister_trigger`, `register` and whatever else an engine may call its registrations.
+/// `engine::register_trigger`, its counterpart, and whatever else binds a function to an event.
 fn registers(name: &str) -> bool {
-    words(name).any(|word| matches!(word, "register" | "unregister" | "bind" | "unbind"))
+    let binds =
+        |word| matches!(word, "register" | "unregister" | "bind" | "unbind" | "subscribe" | "unsubscribe");
+    words(name).any(binds)
 }
 
 /// Names of functions that make, now or later, a call which their arguments describe.
@@ -162,7 +167,6 @@ fn defers(name: &str) -> bool {
         matches!(
             word,
             "add"
-                | "bind"
                 | "call"
                 | "create"
                 | "dispatch"
@@ -174,7 +178,6 @@ fn defers(name: &str) -> bool {
                 | "invoke"
                 | "publish"
                 | "push"
-                | "register"
                 | "run"
                 | "schedule"
                 | "send"
@@ -182,7 +185,6 @@ fn defers(name: &str) -> bool {
                 | "spawn"
                 | "start"
                 | "submit"
-                | "subscribe"
                 | "trigger"
                 | "update"
         )
@@ -219,7 +221,7 @@ fn is_blind_door(target: &str, trigger_type: &str, arguments: &Map<String, Value
                 arguments.get("config").and_then(|config| config.get("scope")).and_then(Value::as_str);
             !(trigger_type == "state" && watched.is_some_and(|scope| !holds_decisions(scope)))
         }
-        Kind::Registration => true,
+        Kind::Registration => target.starts_with(ENGINE),
         Kind::Deferral | Kind::Plain => false,
     }
 }
@@ -347,6 +349,10 @@ mod tests {
         assert_eq!(bind(notes), None);
         let nested = json!({"trigger_type": "queue", "function_id": "engine::register_trigger"});
         assert_eq!(bind(nested), Some(Door::Deferred));
+        let elsewhere = json!({"topic": "t", "function_id": "state::set"});
+        assert_eq!(door("queue::subscribe", &elsewhere), Some(Door::Deferred));
+        let sign_up = json!({"trigger_type": "http", "function_id": "users::register"});
+        assert_eq!(bind(sign_up), None);
     }
 
     #[test]
@@ -373,6 +379,13 @@ mod tests {
         let harmless = json!({"function_id": "state::set", "payload": {"scope": "notes"}});
         assert_eq!(door("cron::create", &harmless), None);
         assert_eq!(door("docs::lookup", &job), None);
+        let hook = json!({"function_id": "engine::register_trigger",
+            "payload": {"trigger_type": "harness::hook::pre-trigger", "function_id": "mine::allow"}});
+        assert_eq!(door("cron::create", &hook), Some(Door::Deferred));
+        assert_eq!(
+            door("engine::invoke", &json!({"function_id": "approval::resolve"})),
+            Some(Door::Deferred)
+        );
         assert_eq!(door("notes::create", &json!({"text": "approval::set-mode"})), None);
     }
 
@@ -403,6 +416,19 @@ mod tests {
         ] {
             assert!(!names_only_human_only(entry), "{entry}");
         }
+    }
+
+    #[test]
+    fn many_targets_and_payloads_cost_no_more_than_their_length() {
+        let many: Map<String, Value> = (0..20_000)
+            .flat_map(|n| {
+                [
+                    (format!("{n}_function_id"), json!("state::set")),
+                    (format!("p{n}"), json!({"scope": "notes"})),
+                ]
+            })
+            .collect();
+        assert_eq!(door("batch::run", &Value::Object(many)), None);
     }
 
     #[test]

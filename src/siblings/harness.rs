@@ -16,7 +16,8 @@ use crate::iii::CallError;
 use crate::wire::denial::DenialEnvelope;
 use crate::wire::harness::{
     Action, FILESYSTEM_GRANT, FILESYSTEM_GRANTS, FUNCTION_RESOLVE, FunctionResolveRequest, GrantRequest,
-    GrantsRequest, OlderGrantRequest, Released, WORKSPACE_GRANT, WORKSPACE_GRANTS, roots,
+    GrantsRequest, OlderGrantRequest, Released, STATUS, StatusRequest, WORKSPACE_GRANT, WORKSPACE_GRANTS,
+    Waiting, roots,
 };
 
 /// How long an approved function may run.
@@ -97,6 +98,12 @@ impl Harness {
             }
             answer => answer.map(drop),
         }
+    }
+
+    /// What the session's turn waits for; `None` when the harness does not tell.
+    pub async fn waiting(&self, session_id: &str, deadline: Deadline) -> Result<Option<Waiting>, CallError> {
+        let answer = self.ask(STATUS, &json!(StatusRequest { session_id }), deadline).await?;
+        Ok(Waiting::read(&answer))
     }
 
     async fn resolve(

@@ -208,9 +208,15 @@ mod tests {
             }
             match schema {
                 Value::Object(fields) => {
-                    fields.iter().for_each(|(key, inner)| undescribed(&format!("{at}.{key}"), inner, found));
+                    for (key, inner) in fields {
+                        undescribed(&format!("{at}.{key}"), inner, found);
+                    }
                 }
-                Value::Array(items) => items.iter().for_each(|inner| undescribed(at, inner, found)),
+                Value::Array(items) => {
+                    for inner in items {
+                        undescribed(at, inner, found);
+                    }
+                }
                 _ => {}
             }
         }

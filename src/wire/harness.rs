@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::wire::denial::DenialEnvelope;
 use crate::wire::hook::TextBlock;
+use crate::wire::record::PendingApprovalRecord;
 
 /// Releases or answers a held call.
 pub const FUNCTION_RESOLVE: &str = "harness::function::resolve";
@@ -21,6 +22,38 @@ pub const FILESYSTEM_GRANTS: &str = "harness::filesystem::grants";
 pub const WORKSPACE_GRANT: &str = "harness::workspace::grant";
 /// The older [`FILESYSTEM_GRANTS`], tried when that function does not exist.
 pub const WORKSPACE_GRANTS: &str = "harness::workspace::grants";
+
+/// Tells what a session's turn waits for.
+pub const STATUS: &str = "harness::status";
+
+/// The request of [`STATUS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct StatusRequest<'a> {
+    /// The session asked about.
+    pub session_id: &'a str,
+}
+
+/// What a session's turn waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    turn_id: String,
+    calls: Vec<String>,
+}
+
+impl Waiting {
+    /// Reads an answer; `None` unless it names the turn and lists its calls, because a record must not go in doubt.
+    pub fn read(answer: &Value) -> Option<Self> {
+        let turn_id = answer.get("turn_id")?.as_str()?.to_owned();
+        let calls = answer.get("pending_function_calls")?.as_array()?;
+        let calls = calls.iter().map(|call| call.as_str().map(str::to_owned)).collect::<Option<_>>()?;
+        Some(Self { turn_id, calls })
+    }
+
+    /// Whether the turn waits for the call of this record.
+    pub fn includes(&self, record: &PendingApprovalRecord) -> bool {
+        self.turn_id == record.turn_id && self.calls.contains(&record.function_call_id)
+    }
+}
 
 /// The request of [`FUNCTION_RESOLVE`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -204,6 +237,22 @@ mod tests {
         ];
         for (answer, resolved, turn_resumed) in rows {
             assert_eq!(Released::read(&answer), Released { resolved, turn_resumed }, "{answer}");
+        }
+    }
+
+    #[test]
+    fn what_a_turn_waits_for_is_known_only_if_turn_and_calls_are_told() {
+        let told =
+            json!({"turn_id": "t_1", "status": "awaiting_functions", "pending_function_calls": ["c_1"]});
+        assert!(Waiting::read(&told).is_some());
+        for doubt in [
+            json!(null),
+            json!({"turn_id": "t_1"}),
+            json!({"pending_function_calls": []}),
+            json!({"turn_id": "t_1", "pending_function_calls": [5]}),
+            json!({"turn_id": "t_1", "pending_function_calls": "c_1"}),
+        ] {
+            assert_eq!(Waiting::read(&doubt), None, "{doubt}");
         }
     }
 

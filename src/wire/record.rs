@@ -155,9 +155,8 @@ pub struct ResolvedMarker {
     pub event_id: String,
     /// The key of the row that it stands in: a list of rows shows no keys.
     pub row: String,
-    /// The hold that ended, if its record told.
-    #[serde(default)]
-    pub hold_id: Option<String>,
+    /// Which hold ended: its own id, or for a record of an older worker a digest of its row.
+    pub hold_id: String,
     /// The event to send.
     pub event: PendingResolvedEvent,
 }
@@ -168,12 +167,12 @@ impl ResolvedMarker {
     const VERSION: u64 = 1;
 
     /// A marker for `event`.
-    pub fn new(row: &str, event_id: &str, hold_id: Option<String>, event: PendingResolvedEvent) -> Self {
+    pub fn new(row: &str, event_id: &str, hold_id: &str, event: PendingResolvedEvent) -> Self {
         Self {
             approval_gate_outbox: Self::VERSION,
             event_id: event_id.to_owned(),
             row: row.to_owned(),
-            hold_id,
+            hold_id: hold_id.to_owned(),
             event,
         }
     }

@@ -9,8 +9,9 @@ use crate::support::stage::{PENDING, SETTINGS, decision, hook, hook_in};
 use crate::support::wire::{Act, calls_of, state_calls};
 use crate::support::{Latch, Script, Stage, StageOptions};
 
-/// The hook's budget is 5,000 ms at the harness; the gate answers within this.
-const ANSWERS_WITHIN: Duration = Duration::from_millis(4_500);
+/// The hook's budget is 5,000 ms at the harness, and the gate answers within 4,500 ms; the rest is for the way there
+/// and back, through the relay and on a busy machine.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(4_800);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn doors_to_the_gates_own_decisions_are_human_only_in_full_mode() {
@@ -28,7 +29,10 @@ async fn doors_to_the_gates_own_decisions_are_human_only_in_full_mode() {
         ("harness::filesystem::grant", json!({"session_id": "s", "root": "/"})),
         ("harness::filesystem::revoke", json!({"session_id": "s", "root": "/"})),
         ("harness::workspace::grant", json!({"session_id": "s", "root": "/"})),
-        ("engine::register_trigger", json!({"trigger_type": "state", "function_id": "approval::set-mode", "config": {}})),
+        (
+            "engine::register_trigger",
+            json!({"trigger_type": "state", "function_id": "approval::set-mode", "config": {}}),
+        ),
         (
             "engine::register_trigger",
             json!({"trigger_type": "harness::hook::pre-trigger", "function_id": "mine::hook", "config": {}}),
@@ -47,7 +51,10 @@ async fn doors_to_the_gates_own_decisions_are_human_only_in_full_mode() {
         ("harness::filesystem::grants", json!({"session_id": "s"})),
         ("harness::filesystem::info", json!({})),
         ("harness::workspace::grants", json!({"session_id": "s"})),
-        ("engine::register_trigger", json!({"trigger_type": "state", "function_id": "mine::f", "config": {}})),
+        (
+            "engine::register_trigger",
+            json!({"trigger_type": "state", "function_id": "mine::f", "config": {}}),
+        ),
         ("approvals::report", json!({})),
     ];
     for (index, (function_id, arguments)) in open.into_iter().enumerate() {
@@ -61,7 +68,8 @@ async fn human_only_is_decided_before_anything_is_read() {
     let stage = Stage::start().await;
     let mark = stage.wire.mark();
     stage.gate("s", "c_1", "approval::resolve", json!({})).await;
-    let calls: Vec<Value> = stage.wire.written_since(mark).into_iter().filter(|f| f["type"] == "invokefunction").collect();
+    let calls: Vec<Value> =
+        stage.wire.written_since(mark).into_iter().filter(|f| f["type"] == "invokefunction").collect();
     assert!(calls.is_empty(), "{calls:?}");
 }
 
@@ -69,7 +77,10 @@ async fn human_only_is_decided_before_anything_is_read() {
 async fn a_function_id_that_is_no_id_is_denied_in_every_mode() {
     let stage = Stage::start().await;
     stage.ask("approval::set-mode", json!({"session_id": "s", "mode": "full"})).await;
-    for (index, id) in ["", " ", " shell::exec", "shell::exec ", "shell::\u{7}x", "shell::*", "*", "a\nb"].into_iter().enumerate() {
+    for (index, id) in ["", " ", " shell::exec", "shell::exec ", "shell::\u{7}x", "shell::*", "*", "a\nb"]
+        .into_iter()
+        .enumerate()
+    {
         let word = stage.gate("s", &format!("c_{index}"), id, json!({})).await;
         assert_eq!(word, "deny", "{id:?}");
     }
@@ -78,7 +89,10 @@ async fn a_function_id_that_is_no_id_is_denied_in_every_mode() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_denial_names_the_rule() {
-    let stage = Stage::configured(json!({"rules": [{"rule_id": "no-shell", "function": "shell::*", "action": "deny"}]})).await;
+    let stage = Stage::configured(
+        json!({"rules": [{"rule_id": "no-shell", "function": "shell::*", "action": "deny"}]}),
+    )
+    .await;
     let answer = stage.ask("approval::gate", hook("s", "c_1", "shell::exec", json!({}))).await;
     assert_eq!(answer["decision"], "deny");
     assert!(answer["reason"].as_str().unwrap().contains("no-shell"), "{answer}");
@@ -90,7 +104,9 @@ async fn the_record_is_stored_before_the_hook_answers() {
     let latch = Latch::new();
     stage.wire.break_once(state_calls("state::set", PENDING), Act::HoldAnswer(latch.clone()));
     let console = stage.console.clone();
-    let asked = tokio::spawn(async move { console.ask("approval::gate", hook("s", "c_1", "shell::exec", json!({}))).await });
+    let asked = tokio::spawn(async move {
+        console.ask("approval::gate", hook("s", "c_1", "shell::exec", json!({}))).await
+    });
     crate::support::eventually("the record to be stored", || async {
         (!stage.row(PENDING, "s/c_1").await.is_null()).then_some(())
     })
@@ -106,7 +122,9 @@ async fn a_write_that_is_refused_denies_and_leaves_nothing() {
     let stage = Stage::start().await;
     let refuse = Script::refuse("SET_ERROR", "no");
     stage.wire.break_calls(
-        |function_id, data| function_id == "state::set" && data["scope"] == PENDING && !data["value"].is_null(),
+        |function_id, data| {
+            function_id == "state::set" && data["scope"] == PENDING && !data["value"].is_null()
+        },
         Act::Instead(refuse),
     );
     let answer = stage.ask("approval::gate", hook("s", "c_1", "shell::exec", json!({}))).await;
@@ -155,7 +173,10 @@ async fn one_slow_call_does_not_delay_another() {
     let stage = Stage::start().await;
     stage.siblings.script_for("s_slow", SESSION_GET, Script::Never);
     let console = stage.console.clone();
-    let slow = tokio::spawn(async move { console.ask("approval::gate", hook("s_slow", "c_1", "f::x", json!({}))).await });
+    let slow =
+        tokio::spawn(
+            async move { console.ask("approval::gate", hook("s_slow", "c_1", "f::x", json!({}))).await },
+        );
     let begun = Instant::now();
     for n in 0..5 {
         assert_eq!(stage.gate("s_fast", &format!("c_{n}"), "f::x", json!({})).await, "hold");
@@ -191,7 +212,10 @@ async fn other_arguments_or_another_turn_under_the_same_key_are_a_new_hold() {
     assert!(first < second && second < third["pending_at"].as_i64().unwrap());
     assert_eq!(third["turn_id"], "t_2");
     stage
-        .story_becomes("s", &["created c_1", "resolved c_1 aborted", "created c_1", "resolved c_1 aborted", "created c_1"])
+        .story_becomes(
+            "s",
+            &["created c_1", "resolved c_1 aborted", "created c_1", "resolved c_1 aborted", "created c_1"],
+        )
         .await;
 }
 
@@ -213,7 +237,7 @@ async fn a_locked_down_gate_holds_everything_and_recovers_by_itself() {
         ..Default::default()
     })
     .await;
-    assert!(stage.worker.log_text().contains("ERROR"), "{}", stage.worker.log_text());
+    assert!(!stage.worker.lines_at("ERROR").is_empty(), "{}", stage.worker.log_text());
     assert_eq!(stage.gate("s", "c_1", "shell::exec", json!({})).await, "hold");
     assert_eq!(stage.gate("s", "c_2", "approval::resolve", json!({})).await, "deny");
     // Nobody tells the worker but the engine's own event.

@@ -1,5 +1,7 @@
 //! `approval::resolve` (contract §3): harness first, then the row, then the event.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -113,7 +115,10 @@ async fn a_failing_harness_keeps_the_record_and_the_decision_can_be_made_again()
     let stage = held(record("s", "c_1", 1)).await;
     stage.siblings.script(
         RESOLVE,
-        Script::sequence([Script::refuse("x", "no"), Script::Reply(json!({"resolved": true, "turn_resumed": true}))]),
+        Script::sequence([
+            Script::refuse("x", "no"),
+            Script::Reply(json!({"resolved": true, "turn_resumed": true})),
+        ]),
     );
     let refusal = stage.call("approval::resolve", decide("allow")).await.unwrap_err();
     assert_eq!(refusal.code, "approval/harness_unavailable");
@@ -201,7 +206,9 @@ async fn folders_for_always_at_the_same_moment_all_stay() {
     let stage = Stage::start().await;
     for n in 0..8 {
         let call = format!("c_{n}");
-        stage.set_row(PENDING, &format!("s/{call}"), &filesystem_record("s", &call, &format!("/data/{n}"))).await;
+        stage
+            .set_row(PENDING, &format!("s/{call}"), &filesystem_record("s", &call, &format!("/data/{n}")))
+            .await;
     }
     let all = (0..8).map(|n| {
         stage.ask(
@@ -210,35 +217,35 @@ async fn folders_for_always_at_the_same_moment_all_stay() {
         )
     });
     futures_util::future::join_all(all).await;
-    let stored = stage.ask("configuration::get", json!({"id": "shell"})).await["value"]["fs"]["host_roots"].clone();
+    let stored =
+        stage.ask("configuration::get", json!({"id": "shell"})).await["value"]["fs"]["host_roots"].clone();
     assert_eq!(stored.as_array().unwrap().len(), 9, "{stored}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grants_of_one_session_are_made_one_at_a_time() {
     let stage = Stage::start().await;
-    let running = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let most = running.clone();
-    stage.siblings.script(
-        GRANT,
-        Script::run(move |data| {
-            let running = most.clone();
-            async move {
-                use std::sync::atomic::Ordering::SeqCst;
-                // The harness reads, changes and writes without a guard: the count of overlaps is what would be lost.
-                let before = running.fetch_add(1, SeqCst);
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                if before % 1000 > 0 {
-                    running.fetch_add(1_000_000, SeqCst);
-                }
-                running.fetch_sub(1, SeqCst);
-                Script::Reply(json!({"session_id": data["session_id"], "roots": [data["root"]]}))
+    let running = Arc::new(AtomicU64::new(0));
+    let overlapped = Arc::new(AtomicBool::new(false));
+    let (inside, seen) = (running.clone(), overlapped.clone());
+    let grant = Script::run(move |data| {
+        let (running, overlapped) = (inside.clone(), seen.clone());
+        async move {
+            // The harness reads, changes and writes without a guard, so an overlap would lose a root.
+            if running.fetch_add(1, SeqCst) > 0 {
+                overlapped.store(true, SeqCst);
             }
-        }),
-    );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            running.fetch_sub(1, SeqCst);
+            Script::Reply(json!({"session_id": data["session_id"], "roots": [data["root"]]}))
+        }
+    });
+    stage.siblings.script(GRANT, grant);
     for n in 0..4 {
         let call = format!("c_{n}");
-        stage.set_row(PENDING, &format!("s/{call}"), &filesystem_record("s", &call, &format!("/data/{n}"))).await;
+        stage
+            .set_row(PENDING, &format!("s/{call}"), &filesystem_record("s", &call, &format!("/data/{n}")))
+            .await;
     }
     let all = (0..4).map(|n| {
         stage.ask(
@@ -247,7 +254,8 @@ async fn grants_of_one_session_are_made_one_at_a_time() {
         )
     });
     futures_util::future::join_all(all).await;
-    assert_eq!(running.load(std::sync::atomic::Ordering::SeqCst), 0, "two grants of one session overlapped");
+    assert_eq!(stage.siblings.asked_of(GRANT, "s").len(), 4);
+    assert!(!overlapped.load(SeqCst), "two grants of one session overlapped");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

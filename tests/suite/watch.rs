@@ -7,9 +7,13 @@ use serde_json::{Value, json};
 use crate::support::siblings::GRANTS;
 use crate::support::stage::{ATTEMPTS, DENIED, PENDING, decision, failure, failure_of, hook};
 use crate::support::wire::{Act, calls_of, state_calls};
+use crate::support::worker::is_at;
 use crate::support::{Script, Stage};
 
 const WATCH: &str = "approval::filesystem-access-watch";
+
+/// 4,500 ms of the hook's 5,000, and the way there and back.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(4_800);
 
 async fn watched(stage: &Stage, payload: Value) -> String {
     decision(&stage.ask(WATCH, payload).await)
@@ -84,7 +88,7 @@ async fn a_root_under_the_workspace_is_the_harness_fault_and_is_said_so() {
     let mut payload = failure("s", "c_1", "S220", "/work/app/sub", "/work/app/sub/f");
     payload["metadata"] = json!({"fs_scope": {"root": "/work/app"}});
     assert_eq!(watched(&stage, payload.clone()).await, "continue");
-    stage.worker.logged("at error level", |line| line.contains("ERROR")).await;
+    stage.worker.logged("at error level", |line| is_at(line, "ERROR")).await;
     payload["metadata"] = json!({"working_dir": "/work/app"});
     assert_eq!(watched(&stage, payload).await, "continue", "the older word for the workspace");
 }
@@ -95,7 +99,7 @@ async fn the_root_of_the_disk_is_never_asked_for() {
     for root in ["/", "//", "/x/..", "/./"] {
         assert_eq!(watched(&stage, failure("s", "c_1", "S215", root, "/nope")).await, "continue", "{root}");
     }
-    stage.worker.logged("at warn level", |line| line.contains("WARN")).await;
+    stage.worker.logged("at warn level", |line| is_at(line, "WARN")).await;
     assert!(stage.rows(PENDING).await.is_empty());
 }
 
@@ -105,20 +109,24 @@ async fn silent_or_failing_peers_stand_the_watch_down_in_time() {
     stage.siblings.script_for("s_silent", GRANTS, Script::Never);
     let begun = Instant::now();
     assert_eq!(watched(&stage, failure("s_silent", "c_1", "S215", "/data", "/data/f")).await, "continue");
-    assert!(begun.elapsed() < Duration::from_millis(4_500), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < ANSWERS_WITHIN, "{:?}", begun.elapsed());
 
-    stage.wire.break_calls(state_calls("state::get", DENIED), Act::Instead(Script::refuse("GET_ERROR", "no")));
+    stage
+        .wire
+        .break_calls(state_calls("state::get", DENIED), Act::Instead(Script::refuse("GET_ERROR", "no")));
     assert_eq!(watched(&stage, failure("s_denied", "c_1", "S215", "/data", "/data/f")).await, "continue");
     stage.wire.mend();
 
-    stage.wire.break_calls(state_calls("state::set", PENDING), Act::Instead(Script::refuse("SET_ERROR", "no")));
+    stage
+        .wire
+        .break_calls(state_calls("state::set", PENDING), Act::Instead(Script::refuse("SET_ERROR", "no")));
     assert_eq!(watched(&stage, failure("s_set", "c_1", "S215", "/data", "/data/f")).await, "continue");
     stage.wire.mend();
     assert!(stage.rows(PENDING).await.is_empty());
     stage.wire.break_calls(calls_of("state::get"), Act::Instead(Script::Never));
     let begun = Instant::now();
     assert_eq!(watched(&stage, failure("s_get", "c_1", "S215", "/data", "/data/f")).await, "continue");
-    assert!(begun.elapsed() < Duration::from_millis(4_500), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < ANSWERS_WITHIN, "{:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -127,7 +135,8 @@ async fn an_attempt_is_counted_before_the_hold_and_a_redelivery_is_not() {
     let mark = stage.wire.mark();
     let payload = failure("s", "c_1", "S215", "/data", "/data/f");
     assert_eq!(watched(&stage, payload.clone()).await, "hold");
-    let scopes: Vec<Value> = stage.wire.calls_since(mark, "state::set").into_iter().map(|call| call["scope"].clone()).collect();
+    let scopes: Vec<Value> =
+        stage.wire.calls_since(mark, "state::set").into_iter().map(|call| call["scope"].clone()).collect();
     assert_eq!(scopes, [ATTEMPTS, PENDING]);
     assert_eq!(watched(&stage, payload).await, "hold");
     let attempts = stage.row(ATTEMPTS, "s/c_1").await;
@@ -146,9 +155,11 @@ async fn a_folder_denied_in_older_words_stays_denied() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_shell_and_coder_calls_are_watched() {
     let stage = Stage::start().await;
-    for (call, function_id, expected) in
-        [("c_1", "browser::open", "continue"), ("c_2", "shellx::exec", "continue"), ("c_3", "coder::read-file", "hold")]
-    {
+    for (call, function_id, expected) in [
+        ("c_1", "browser::open", "continue"),
+        ("c_2", "shellx::exec", "continue"),
+        ("c_3", "coder::read-file", "hold"),
+    ] {
         let payload = failure_of(&hook("s", call, function_id, json!({})), "C215", "/data", "/data/f");
         assert_eq!(watched(&stage, payload).await, expected, "{function_id}");
     }

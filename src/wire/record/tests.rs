@@ -131,7 +131,7 @@ fn marker() -> ResolvedMarker {
     ResolvedMarker::new(
         "s_1/c_1",
         "e_1",
-        Some("h_1".into()),
+        "h_1",
         PendingResolvedEvent {
             session_id: "s_1".into(),
             turn_id: "t_1".into(),

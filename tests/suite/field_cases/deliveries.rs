@@ -22,7 +22,9 @@ pub async fn bind(case: &Case<'_>) {
         let console = &case.stage().console;
         console.serve(&function_id, script);
         let config = binding.get("config").cloned().unwrap_or_else(|| json!({}));
-        console.bind_live(&format!("suite/{id}"), binding["type"].as_str().unwrap(), &function_id, &config).await;
+        console
+            .bind_live(&format!("suite/{id}"), binding["type"].as_str().unwrap(), &function_id, &config)
+            .await;
     }
 }
 
@@ -31,13 +33,18 @@ pub async fn check(case: &Case<'_>, expected: &Value) {
     for (id, wanted) in expected.as_object().unwrap() {
         let function_id = format!("suite::{id}");
         let got = || case.stage().console.heard_by(&function_id);
-        let count = wanted.as_array().map_or_else(|| wanted.as_u64().unwrap_or_default(), |list| list.len() as u64);
-        let _ = within(Duration::from_secs(3), || async { (got().len() as u64 >= count).then_some(()) }).await;
+        let count =
+            wanted.as_array().map_or_else(|| wanted.as_u64().unwrap_or_default(), |list| list.len() as u64);
+        let _ =
+            within(Duration::from_secs(3), || async { (got().len() as u64 >= count).then_some(()) }).await;
         case.stage().quiet().await;
         let lines: Value = got().iter().map(line).collect();
         match wanted {
-            Value::Array(_) => case.expect(lines == *wanted, || format!("{id} got {lines}, expected {wanted}")),
-            _ => case.expect(got().len() as u64 == count, || format!("{id} got {lines}, expected {count} events")),
+            Value::Array(_) => {
+                case.expect(lines == *wanted, || format!("{id} got {lines}, expected {wanted}"))
+            }
+            _ => case
+                .expect(got().len() as u64 == count, || format!("{id} got {lines}, expected {count} events")),
         }
     }
 }

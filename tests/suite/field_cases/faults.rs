@@ -1,11 +1,14 @@
 //! The faults that cases name in words, made on the relay or at the siblings.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::world::Case;
 use crate::support::eventually;
 use crate::support::siblings::{GRANT, GRANTS, RESOLVE, SESSION_GET};
 use crate::support::stage::PENDING;
+use crate::support::wait::within;
 use crate::support::wire::{Act, calls_of, state_calls};
 use crate::support::{Latch, Script};
 
@@ -34,7 +37,9 @@ pub async fn apply(case: &mut Case<'_>, words: &str) {
             stage.wire.break_once(state_calls("state::set", PENDING), Act::HoldCall(latch.clone()));
             case.latches.push(latch);
         }
-        "state::get never answers" => stage.wire.break_calls(calls_of("state::get"), Act::Instead(Script::Never)),
+        "state::get never answers" => {
+            stage.wire.break_calls(calls_of("state::get"), Act::Instead(Script::Never))
+        }
         "state::get fails" => stage.wire.break_calls(calls_of("state::get"), failing()),
         "state::set fails for the pending record" => {
             stage.wire.break_calls(state_calls("state::set", PENDING), failing());
@@ -56,11 +61,23 @@ pub async fn let_go(case: &mut Case<'_>) {
     for latch in case.latches.drain(..) {
         latch.open();
     }
+    if case.id == "FC-046" {
+        both_fetched(case).await;
+    }
     for running in std::mem::take(&mut case.running) {
         let decided = running.await.unwrap();
         case.decided.push(decided);
     }
     case.stage().quiet().await;
+}
+
+/// Each change was fetched: at once, or, by a worker that fetches one at a time, after the one before.
+async fn both_fetched(case: &Case<'_>) {
+    let stage = case.stage();
+    eventually("both changes to be fetched", || async {
+        (stage.wire.calls_since(case.boot_mark, "configuration::get").len() >= 2).then_some(())
+    })
+    .await;
 }
 
 /// Sets a value whose fetch by the worker is slow or quick, as the step's note says.
@@ -80,6 +97,11 @@ pub async fn set_with_slow_fetch(case: &mut Case<'_>, set: Value, note: &str) {
             (!stage.wire.calls_since(mark, "configuration::get").is_empty()).then_some(())
         })
         .await;
+        return;
     }
+    let _ = within(Duration::from_secs(1), || async {
+        (!stage.wire.calls_since(mark, "configuration::get").is_empty()).then_some(())
+    })
+    .await;
     stage.quiet().await;
 }

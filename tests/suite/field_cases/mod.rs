@@ -71,7 +71,13 @@ fn on_a_deep_stack<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send) {
     std::thread::scope(|scope| {
         let run = || {
             let mut runtime = tokio::runtime::Builder::new_multi_thread();
-            runtime.worker_threads(2).thread_stack_size(STACK / 4).enable_all().build().unwrap().block_on(test());
+            runtime
+                .worker_threads(2)
+                .thread_stack_size(STACK / 4)
+                .enable_all()
+                .build()
+                .unwrap()
+                .block_on(test());
         };
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run).unwrap();
         if let Err(panic) = thread.join() {
@@ -90,7 +96,8 @@ async fn play(kinds: &[&str]) {
             let times = if REPEATED.contains(&id) { REPETITIONS } else { 1 };
             for _ in 0..times {
                 let found = play_one(&case).await;
-                problems.extend(found.into_iter().map(|problem| format!("{id} ({}): {problem}", case["title"])));
+                problems
+                    .extend(found.into_iter().map(|problem| format!("{id} ({}): {problem}", case["title"])));
             }
         }
     }

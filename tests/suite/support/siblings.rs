@@ -131,7 +131,9 @@ impl Table {
         }
         Script::Reply(match function_id {
             RESOLVE => json!({"resolved": true, "turn_resumed": true}),
-            GRANTS => json!({"session_id": session_id, "roots": self.grants.get(&session_id).cloned().unwrap_or_default()}),
+            GRANTS => {
+                json!({"session_id": session_id, "roots": self.grants.get(&session_id).cloned().unwrap_or_default()})
+            }
             GRANT => {
                 let roots = self.grants.entry(session_id.clone()).or_default();
                 roots.push(data["root"].as_str().unwrap_or_default().to_owned());

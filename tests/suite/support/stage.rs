@@ -10,7 +10,7 @@ use super::peer::Peer;
 use super::script::{Reply, Script};
 use super::siblings::Siblings;
 use super::wait::{eventually, within};
-use super::wire::{From, QUIET, Wire};
+use super::wire::{QUIET, Wire};
 use super::worker::Worker;
 
 pub const ENTRY: &str = "approval-gate";
@@ -58,7 +58,8 @@ pub struct Stage {
     pub worker: Worker,
     pub siblings: Siblings,
     pub console: Peer,
-    place: TempDir,
+    /// Holds the seed file for as long as the worker may read it.
+    _place: TempDir,
 }
 
 impl Stage {
@@ -106,7 +107,7 @@ impl Stage {
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let worker = Worker::start(&arguments);
-        Self { engine, wire, worker, siblings, console, place }
+        Self { engine, wire, worker, siblings, console, _place: place }
     }
 
     /// Crashes the worker and starts it again, without a seed.
@@ -120,11 +121,6 @@ impl Stage {
         self.worker = Worker::start(&["--url", &self.wire.url()]);
         self.worker.ready().await;
         self.listeners_live().await;
-    }
-
-    /// Where the test may put files.
-    pub fn place(&self) -> &std::path::Path {
-        self.place.path()
     }
 
     /// The two listeners of the console are bound at the worker.
@@ -241,7 +237,11 @@ impl Stage {
         })
         .await;
         self.quiet().await;
-        assert_eq!(self.story_on_the_wire(session_id), expected, "events of {session_id} as the worker wrote them");
+        assert_eq!(
+            self.story_on_the_wire(session_id),
+            expected,
+            "events of {session_id} as the worker wrote them"
+        );
         let (mut heard, mut wanted) = (self.story(session_id), expected.to_vec());
         heard.sort();
         wanted.sort_unstable();
@@ -266,12 +266,6 @@ impl Stage {
     pub fn bound(&self, trigger_type: &str) -> Vec<(String, String)> {
         let binds = self.siblings.peer.binds(trigger_type).into_iter();
         binds.map(|bind| (bind.id, bind.function_id)).collect()
-    }
-
-    /// Frames from the engine to the worker, for tests that look at both directions.
-    pub fn received_by_worker(&self, mark: usize) -> Vec<Value> {
-        let passed = self.wire.passed().into_iter().skip(mark);
-        passed.filter(|one| one.from == From::Engine).map(|one| one.frame).collect()
     }
 }
 
@@ -331,7 +325,8 @@ pub fn failure(session_id: &str, call_id: &str, code: &str, root: &str, path: &s
 pub fn failure_of(hook: &Value, code: &str, root: &str, path: &str) -> Value {
     let tail = json!({"v": 1, "requested_root": root, "attempted_path": path, "error_code": code});
     let function_id = hook["call"]["function_id"].as_str().unwrap();
-    let message = format!("{function_id}: remote error ({code}): path escapes filesystem_access_request={tail}");
+    let message =
+        format!("{function_id}: remote error ({code}): path escapes filesystem_access_request={tail}");
     let mut payload = hook.clone();
     payload["point"] = "post_trigger".into();
     payload["result"] = json!({

@@ -1,0 +1,242 @@
+//! Tidiness as a test: each rule lists all its violations at once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines of a source file without its test module.
+const LONGEST: usize = 450;
+
+/// Folders that turn values into values: no sockets, no peers, no clock, no runtime.
+const PURE: [&str; 4] = ["policy", "hold", "redact", "fsaccess"];
+const NOT_IN_PURE: [&str; 8] = ["iii", "siblings", "keep", "events", "handlers", "local", "boot", "commands"];
+
+/// Who may know the local engine.
+const KNOW_LOCAL: [&str; 4] = ["local", "cli", "commands", "main"];
+
+/// Where a serde derive is a promise to somebody.
+const DERIVE_SERDE: [&str; 3] = ["wire", "iii", "local"];
+
+/// The clock of the crate, and that of the local engine, which must not know the crate.
+const CLOCKS: [&str; 2] = ["clock.rs", "local/clock.rs"];
+
+struct Source {
+    /// Relative to `src`, with forward slashes.
+    name: String,
+    text: String,
+}
+
+impl Source {
+    /// The folder, or the file's stem at the top.
+    fn module(&self) -> &str {
+        let first = self.name.split('/').next().unwrap();
+        first.strip_suffix(".rs").unwrap_or(first)
+    }
+
+    fn is_test(&self) -> bool {
+        self.name.ends_with("tests.rs") || self.name.split('/').any(|part| part == "tests")
+    }
+
+    /// Without its test module and without comments, line by line.
+    fn code(&self) -> Vec<&str> {
+        let body = self.text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        body.lines().map(|line| line.split("//").next().unwrap()).collect()
+    }
+
+    /// The modules of this crate that the code names, with the line.
+    fn imports(&self) -> Vec<(usize, String)> {
+        let mut found = Vec::new();
+        let code = self.code();
+        for (index, line) in code.iter().enumerate() {
+            for (at, _) in line.match_indices("crate::") {
+                let rest = format!("{}{}", &line[at + "crate::".len()..], code[index + 1..].join(" "));
+                found.extend(named_first(&rest).into_iter().map(|name| (index + 1, name)));
+            }
+        }
+        found
+    }
+}
+
+/// The first names of a path or of a braced list of paths.
+fn named_first(rest: &str) -> Vec<String> {
+    let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    let Some(list) = rest.strip_prefix('{') else { return vec![word(rest)] };
+    let (mut depth, mut names, mut start) = (1, Vec::new(), true);
+    for (at, c) in list.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 1 => start = true,
+            c if depth == 1 && start && !c.is_whitespace() => {
+                names.push(word(&list[at..]));
+                start = false;
+            }
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    names
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    collect(&root, &mut |path| {
+        let name = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
+        found.push(Source { name, text: fs::read_to_string(path).unwrap() });
+    });
+    assert!(found.len() > 5, "the sources were not found");
+    found
+}
+
+fn collect(folder: &Path, take: &mut impl FnMut(&Path)) {
+    let mut entries: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            collect(&path, take);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            take(&path);
+        }
+    }
+}
+
+fn none(rule: &str, violations: &[String]) {
+    assert!(violations.is_empty(), "{rule}:\n{}", violations.join("\n"));
+}
+
+/// Violations of a rule about single lines of code.
+fn lines(allowed: impl Fn(&Source) -> bool, breaks: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut violations = Vec::new();
+    for source in sources().iter().filter(|source| !source.is_test() && !allowed(source)) {
+        for (index, line) in source.code().iter().enumerate().filter(|(_, line)| breaks(line)) {
+            violations.push(format!("src/{}:{}: {}", source.name, index + 1, line.trim()));
+        }
+    }
+    violations
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let silent = sources().into_iter().filter(|source| !source.text.starts_with("//!") && !source.is_test());
+    let silent: Vec<String> = silent.map(|source| format!("src/{}", source.name)).collect();
+    none("a source file starts with a `//!` header", &silent);
+}
+
+#[test]
+fn files_are_short() {
+    let long = sources().into_iter().filter(|source| !source.is_test() && source.code().len() > LONGEST);
+    let long: Vec<String> =
+        long.map(|source| format!("src/{}: {} lines", source.name, source.code().len())).collect();
+    none("a source file holds one idea", &long);
+}
+
+#[test]
+fn the_pure_core_knows_no_edges() {
+    let mut violations = Vec::new();
+    for source in sources().iter().filter(|source| PURE.contains(&source.module()) && !source.is_test()) {
+        for (line, name) in source.imports() {
+            if NOT_IN_PURE.contains(&name.as_str()) {
+                violations.push(format!("src/{}:{line}: crate::{name}", source.name));
+            }
+        }
+        for (index, line) in source.code().iter().enumerate() {
+            if line.contains("tokio::") || line.contains("use tokio") || line.contains("async fn") {
+                violations.push(format!("src/{}:{}: {}", source.name, index + 1, line.trim()));
+            }
+        }
+    }
+    none("policy, hold, redact and fsaccess are values in, values out", &violations);
+}
+
+#[test]
+fn only_the_command_line_knows_the_local_engine() {
+    let mut violations = Vec::new();
+    for source in sources() {
+        for (line, name) in source.imports() {
+            let stranger = name == "local" && !KNOW_LOCAL.contains(&source.module());
+            let curious = source.module() == "local" && name != "local";
+            if stranger || curious {
+                violations.push(format!("src/{}:{line}: crate::{name}", source.name));
+            }
+        }
+    }
+    none("nothing but the command line knows `local`, and `local` knows nothing", &violations);
+}
+
+#[test]
+fn only_the_wire_derives_serde() {
+    let derives =
+        |line: &str| line.contains("derive(") && (line.contains("Serialize") || line.contains("Deserialize"));
+    let violations = lines(|source| DERIVE_SERDE.contains(&source.module()), derives);
+    none("serde derives live in wire, iii and local", &violations);
+}
+
+#[test]
+fn only_the_clock_reads_wall_time() {
+    let violations = lines(
+        |source| CLOCKS.contains(&source.name.as_str()),
+        |line| line.contains("SystemTime::now") || line.contains("UNIX_EPOCH") || line.contains("Utc::now"),
+    );
+    none("wall time is read in `clock.rs`", &violations);
+}
+
+#[test]
+fn nothing_outside_tests_unwraps_or_is_left_undone() {
+    let violations = lines(
+        |_| false,
+        |line| [".unwrap()", "todo!(", "unimplemented!(", "dbg!("].iter().any(|word| line.contains(word)),
+    );
+    none("no unwrap outside tests, nothing left undone", &violations);
+}
+
+#[test]
+fn file_names_are_nouns_of_the_domain() {
+    let vague = ["manager", "helper", "util", "common", "misc"];
+    // The session manager is a worker of that name.
+    let named = sources().into_iter().map(|source| source.name.replace("session_manager", "sessions"));
+    let named: Vec<String> = named.filter(|name| vague.iter().any(|word| name.contains(word))).collect();
+    none("a file name says which idea it holds", &named);
+}
+
+#[test]
+fn no_place_of_one_machine_is_named() {
+    // Put together here, so that this file does not name them either.
+    let places = [
+        ["/ho", "me/"],
+        ["/ro", "ot/"],
+        ["/work/", "shared"],
+        ["/tmp/", "h/"],
+        ["/tmp/", "iii"],
+        ["cargo/", "registry"],
+    ];
+    let mut violations = Vec::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for folder in
+        ["src", "tests", "benches"].map(|folder| root.join(folder)).iter().filter(|folder| folder.is_dir())
+    {
+        collect(folder, &mut |path| {
+            for (index, line) in fs::read_to_string(path).unwrap().lines().enumerate() {
+                if places.iter().any(|place| line.contains(&place.concat())) {
+                    violations.push(format!(
+                        "{}:{}: {}",
+                        path.strip_prefix(root).unwrap().display(),
+                        index + 1,
+                        line.trim()
+                    ));
+                }
+            }
+        });
+    }
+    none("no machine's paths in the code", &violations);
+}
+
+#[test]
+fn braced_imports_are_seen() {
+    let text = "use crate::{iii::{Client, Call}, clock::Deadline};\nfn f() { crate::keep::inbox() }\n// crate::local\n";
+    let source = Source { name: "policy/x.rs".to_owned(), text: text.to_owned() };
+    let names: Vec<String> = source.imports().into_iter().map(|(_, name)| name).collect();
+    assert_eq!(names, ["iii", "clock", "keep"]);
+}
