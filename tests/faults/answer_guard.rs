@@ -35,7 +35,10 @@ async fn every_hook_call_is_answered() {
     register_entry(&console, ENTRY, &json!({}), Some(stored)).await;
     let mut worker = Worker::start(&["--url", &engine.url()]);
     worker.ready().await;
-    eventually("the gate to serve", || async { console.call("approval::list-pending", json!({})).await.ok() }).await;
+    eventually("the gate to serve", || async {
+        console.call("approval::list-pending", json!({})).await.ok()
+    })
+    .await;
 
     let (next, unanswered) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let started = Instant::now();
@@ -50,7 +53,10 @@ async fn every_hook_call_is_answered() {
                 let function_id = if number % 2 == 0 { "approval::resolve" } else { "demo::run" };
                 let question = hook("s", &format!("c_{number}"), function_id, json!({}));
                 let Some(answer) = console.call_within("approval::gate", question, HOOK_TIMEOUT).await else {
-                    println!("no answer to {function_id} as call {number}, {:.1} s in", started.elapsed().as_secs_f64());
+                    println!(
+                        "no answer to {function_id} as call {number}, {:.1} s in",
+                        started.elapsed().as_secs_f64()
+                    );
                     unanswered.fetch_add(1, Ordering::Relaxed);
                     continue;
                 };

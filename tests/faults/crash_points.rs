@@ -126,7 +126,8 @@ async fn a_crash_at_any_point_leaves_a_state_that_is_right() {
         }
         problems
     };
-    let (holds, resolves) = tokio::join!(lane(&[Doing::Hold]), lane(&[Doing::Allow, Doing::Deny, Doing::TurnEnd]));
+    let (holds, resolves) =
+        tokio::join!(lane(&[Doing::Hold]), lane(&[Doing::Allow, Doing::Deny, Doing::TurnEnd]));
     let problems = [holds, resolves].concat();
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
@@ -142,7 +143,8 @@ async fn play(world: &mut World, row: &Row, next: Next, session: &str) -> Vec<St
     crash_at(world, row, session).await;
 
     let told = world.harness.told(session, "c").len();
-    let expected_told = usize::from(matches!(row.left, Left::HeldButDecided | Left::Over) && row.doing != Doing::TurnEnd);
+    let expected_told =
+        usize::from(matches!(row.left, Left::HeldButDecided | Left::Over) && row.doing != Doing::TurnEnd);
     if told != expected_told {
         problems.push(format!("the harness was told {told} times, expected {expected_told}"));
     }
@@ -183,7 +185,13 @@ async fn crash_at(world: &mut World, row: &Row, session: &str) {
         }
     });
     let stopped = tokio::time::timeout(crate::support::wait::PATIENCE, reached.opened()).await;
-    assert!(stopped.is_ok(), "{doing:?} never came to {:?} {:?}; the worker said:\n{}", row.when, row.frame, world.worker.log_text());
+    assert!(
+        stopped.is_ok(),
+        "{doing:?} never came to {:?} {:?}; the worker said:\n{}",
+        row.when,
+        row.frame,
+        world.worker.log_text()
+    );
     if row.when == After && matches!(row.frame, Frame::CreatedEvent | Frame::ResolvedEvent) {
         let listener = if row.frame == Frame::CreatedEvent { ON_CREATED } else { ON_RESOLVED };
         eventually("the event to reach its listener", || async {
@@ -196,13 +204,16 @@ async fn crash_at(world: &mut World, row: &Row, session: &str) {
 }
 
 fn is(frame: Frame, doing: Doing, session: &str, written: &Value) -> bool {
-    let call = |function_id: &str| written["type"] == "invokefunction" && written["function_id"] == function_id;
+    let call =
+        |function_id: &str| written["type"] == "invokefunction" && written["function_id"] == function_id;
     let data = &written["data"];
     let row = |function_id: &str| {
         call(function_id) && data["scope"] == PENDING && data["key"] == format!("{session}/c")
     };
     match frame {
-        Frame::SettingsRead => call("state::get") && data["scope"] == "approval_settings" && data["key"] == session,
+        Frame::SettingsRead => {
+            call("state::get") && data["scope"] == "approval_settings" && data["key"] == session
+        }
         Frame::RowRead => row("state::get"),
         Frame::SessionRead => call("session::get") && data["session_id"] == session,
         Frame::RecordWrite | Frame::Marker => row("state::set"),
@@ -242,7 +253,11 @@ async fn go_on(world: &World, row: &Row, next: Next, session: &str) -> Vec<Strin
     match next {
         Next::Decide if row.doing == Doing::Hold => {
             let again = world.gate(session, "c").await;
-            expect("the call is held when it is delivered again", again.as_deref() == Some("hold"), format!("{again:?}"));
+            expect(
+                "the call is held when it is delivered again",
+                again.as_deref() == Some("hold"),
+                format!("{again:?}"),
+            );
             let listed = world.listed(session).await;
             expect("it stands once in the inbox", listed == 1, format!("{listed} times"));
             let resolved = world.resolve(session, "c", "allow").await;
@@ -253,7 +268,11 @@ async fn go_on(world: &World, row: &Row, next: Next, session: &str) -> Vec<Strin
             let word = if row.doing == Doing::Allow { "allow" } else { "deny" };
             let resolved = world.resolve(session, "c", word).await;
             let first = row.left == Left::Held;
-            expect("a second decision counts only if the first did not", resolved == Some(first), format!("{resolved:?}"));
+            expect(
+                "a second decision counts only if the first did not",
+                resolved == Some(first),
+                format!("{resolved:?}"),
+            );
         }
         Next::TurnEnds => world.end_turn(session).await,
         Next::SessionGoes => world.delete_session(session).await,
@@ -263,8 +282,16 @@ async fn go_on(world: &World, row: &Row, next: Next, session: &str) -> Vec<Strin
     })
     .await;
     let story = world.story(session);
-    expect("the row goes and the end is told", over.is_some(), format!("row {}, {story:?}", world.row(session, "c").await));
-    expect("it ends exactly as often as it must", resolved_events(world, session) == ends, format!("{story:?}"));
+    expect(
+        "the row goes and the end is told",
+        over.is_some(),
+        format!("row {}, {story:?}", world.row(session, "c").await),
+    );
+    expect(
+        "it ends exactly as often as it must",
+        resolved_events(world, session) == ends,
+        format!("{story:?}"),
+    );
     let (rows, listed) = (world.rows(session).await.len(), world.listed(session).await);
     expect("nothing is left", (rows, listed) == (0, 0), format!("{rows} rows, {listed} in the inbox"));
     let first_resolved = story.iter().position(|line| line.starts_with("resolved"));

@@ -34,7 +34,11 @@ struct Work<A> {
 
 impl<A: Clone + Send + 'static> Work<A> {
     /// Every call is asked by one of the callers until it is answered.
-    fn start<F>(calls: &[Call], console: watch::Receiver<Peer>, ask: fn(Peer, Call) -> F) -> (Self, JoinSet<()>)
+    fn start<F>(
+        calls: &[Call],
+        console: watch::Receiver<Peer>,
+        ask: fn(Peer, Call) -> F,
+    ) -> (Self, JoinSet<()>)
     where
         F: Future<Output = Option<A>> + Send + 'static,
     {

@@ -36,7 +36,10 @@ async fn idle_tasks(worker: &Handle) -> usize {
 }
 
 async fn serving(console: &Peer) {
-    eventually("the gate to serve", || async { console.call("approval::list-pending", json!({})).await.ok() }).await;
+    eventually("the gate to serve", || async {
+        console.call("approval::list-pending", json!({})).await.ok()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -94,10 +97,8 @@ async fn disturb(wire: &Wire, siblings: &crate::support::siblings::Siblings, con
         let (console, session) = (console.clone(), session.clone());
         asking.spawn(async move { drop(ask_gate(&console, &session, &format!("c_{number}")).await) });
     }
-    let (decider, request) = (
-        console.clone(),
-        json!({"session_id": session, "function_call_id": "held", "decision": "allow"}),
-    );
+    let (decider, request) =
+        (console.clone(), json!({"session_id": session, "function_call_id": "held", "decision": "allow"}));
     asking.spawn(async move { drop(decider.call("approval::resolve", request).await) });
     eventually("the harness to be asked", || async {
         (!siblings.asked_of(RESOLVE, &session).is_empty()).then_some(())

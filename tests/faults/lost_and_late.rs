@@ -31,7 +31,8 @@ async fn a_write_that_outlived_its_hook_is_taken_back_when_its_answer_comes() {
     assert!(asked.elapsed() < HOOK_LIMIT, "answered after {:?}", asked.elapsed());
     assert!(!world.row("s", "c").await.is_null(), "the write took effect, only its answer is late");
     answer.open();
-    eventually("the record to be taken back", || async { world.row("s", "c").await.is_null().then_some(()) }).await;
+    eventually("the record to be taken back", || async { world.row("s", "c").await.is_null().then_some(()) })
+        .await;
     assert!(world.story("s").is_empty(), "nobody was told of a call that was denied: {:?}", world.story("s"));
 }
 
@@ -42,7 +43,8 @@ async fn a_write_that_outlived_its_hook_and_its_connection_is_taken_back_on_the_
     assert_eq!(world.gate("s", "c").await.as_deref(), Some("deny"));
     assert!(!world.row("s", "c").await.is_null());
     world.wire.cut();
-    eventually("the record to be taken back", || async { world.row("s", "c").await.is_null().then_some(()) }).await;
+    eventually("the record to be taken back", || async { world.row("s", "c").await.is_null().then_some(()) })
+        .await;
     world.serving().await;
     assert_eq!(world.inbox().await, Vec::<String>::new());
     assert_eq!(world.gate("s", "c").await.as_deref(), Some("hold"), "the key is free again");
@@ -124,7 +126,11 @@ async fn a_decision_whose_answer_was_lost_is_not_applied_twice() {
     assert_eq!(world.resolve("s", "c", "allow").await, Some(false), "nothing waits for it any more");
     eventually("the row to go", || async { world.row("s", "c").await.is_null().then_some(()) }).await;
     eventually("the end to be told", || async { (world.story("s").len() == 2).then_some(()) }).await;
-    assert_eq!(world.story("s"), ["created", "resolved deny"], "the end is that of the decision that took effect");
+    assert_eq!(
+        world.story("s"),
+        ["created", "resolved deny"],
+        "the end is that of the decision that took effect"
+    );
     assert_eq!(world.harness.told("s", "c"), ["deliver", "execute"]);
 }
 

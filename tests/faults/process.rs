@@ -27,11 +27,7 @@ pub fn usage(pid: u32) -> Option<Usage> {
         line.split_whitespace().next()?.parse::<u64>().ok()
     };
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count();
-    Some(Usage {
-        rss_kib: field("VmRSS:")?,
-        descriptors,
-        threads: usize::try_from(field("Threads:")?).ok()?,
-    })
+    Some(Usage { rss_kib: field("VmRSS:")?, descriptors, threads: usize::try_from(field("Threads:")?).ok()? })
 }
 
 /// The process that was started with this argument.

@@ -47,8 +47,11 @@ impl Relay {
     pub async fn in_front_of(engine: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let shared =
-            Arc::new(Shared { engine: engine.to_owned(), armed: Mutex::default(), twice: AtomicBool::new(false) });
+        let shared = Arc::new(Shared {
+            engine: engine.to_owned(),
+            armed: Mutex::default(),
+            twice: AtomicBool::new(false),
+        });
         let accepting = shared.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -149,7 +152,8 @@ fn after(frame: &Value, reached: Latch) -> Flow {
 
 fn may_come_twice(frame: &Value) -> bool {
     let function_id = frame["function_id"].as_str().unwrap_or_default();
-    let built_in = ["state::", "configuration::", "engine::"].iter().any(|group| function_id.starts_with(group));
+    let built_in =
+        ["state::", "configuration::", "engine::"].iter().any(|group| function_id.starts_with(group));
     frame["type"] != "invokefunction" || frame["action"]["type"] == "void" || built_in
 }
 

@@ -98,7 +98,8 @@ async fn survives(outage: Outage) {
     world.wire.refuse(false);
     let back = Instant::now();
     let first = within(crate::support::wait::PATIENCE, || async { prober.first() }).await;
-    let first = first.unwrap_or_else(|| panic!("{outage:?}: no answer; the worker said:\n{}", world.worker.log_text()));
+    let first = first
+        .unwrap_or_else(|| panic!("{outage:?}: no answer; the worker said:\n{}", world.worker.log_text()));
     let away = first - back;
     println!("{outage:?}: serving {} ms after the engine was back", away.as_millis());
     assert!(away <= BACK, "{outage:?}: served only after {away:?}");
@@ -213,7 +214,8 @@ async fn frozen_for(length: Duration) {
                     let call = format!("c_{caller}_{}", answers.len());
                     // The caller's own clock stands still as well while its questions are frozen.
                     let question = hook("s", &call, "shell::exec", json!({"cmd": "ls"}));
-                    let answer = console.call_within("approval::gate", question, Duration::from_secs(15)).await;
+                    let answer =
+                        console.call_within("approval::gate", question, Duration::from_secs(15)).await;
                     let answer = answer.unwrap_or_else(|| panic!("{call} was not answered"));
                     answers.push((call, answer.unwrap()["decision"].as_str().unwrap().to_owned()));
                 }
@@ -221,9 +223,8 @@ async fn frozen_for(length: Duration) {
             })
         })
         .collect();
-    let some_held = within(crate::support::wait::PATIENCE, || async {
-        (world.inbox().await.len() >= 20).then_some(())
-    });
+    let some_held =
+        within(crate::support::wait::PATIENCE, || async { (world.inbox().await.len() >= 20).then_some(()) });
     some_held.await.expect("calls are held before the engine is frozen");
     world.engine().freeze().await;
     tokio::time::sleep(length).await;

@@ -32,7 +32,11 @@ impl Harness {
         let harness = self.clone();
         Script::run(move |data| {
             let first = harness.decide(&data);
-            let answer = if first { json!({"resolved": true, "turn_resumed": true}) } else { json!({"resolved": false}) };
+            let answer = if first {
+                json!({"resolved": true, "turn_resumed": true})
+            } else {
+                json!({"resolved": false})
+            };
             async move { Script::Reply(answer) }
         })
     }
@@ -152,7 +156,9 @@ impl World {
 
     /// Everything that stands under a key, a marker included.
     pub async fn row(&self, session_id: &str, call_id: &str) -> Value {
-        self.console.ask("state::get", json!({"scope": PENDING, "key": format!("{session_id}/{call_id}")})).await
+        self.console
+            .ask("state::get", json!({"scope": PENDING, "key": format!("{session_id}/{call_id}")}))
+            .await
     }
 
     /// The whole inbox, page by page, as `session/call`.
