@@ -81,6 +81,9 @@ impl Inbox {
         }
         let marker = marker(row, &live, ending);
         let swapped_out = match state.swap(Scope::Pending, row, &marker.stored(), deadline).await {
+            // Our own marker came out: the store carried the swap out twice, and this is the second one's answer. The
+            // first one replaced what was read above.
+            Ok(old) if is_marker(&old, &marker.event_id) => standing,
             Ok(old) => old,
             // The answer was lost. Which marker stands there says whether the swap took place; under the key's lock
             // it replaced what was read above.
@@ -191,10 +194,12 @@ impl Inbox {
     /// Whether this very marker stands under the key.
     async fn stands(&self, row: &str, event_id: &str) -> bool {
         let value = self.inner.state.get(Scope::Pending, row, Deadline::after(REMOVAL_BUDGET)).await;
-        value.is_ok_and(|value| {
-            matches!(StoredRow::read(&value), StoredRow::Resolved(marker) if marker.event_id == event_id)
-        })
+        value.is_ok_and(|value| is_marker(&value, event_id))
     }
+}
+
+fn is_marker(value: &Value, event_id: &str) -> bool {
+    matches!(StoredRow::read(value), StoredRow::Resolved(marker) if marker.event_id == event_id)
 }
 
 fn marker(row: &str, live: &Live, ending: &Ending) -> ResolvedMarker {
