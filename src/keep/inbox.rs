@@ -120,9 +120,14 @@ impl Inbox {
         }
     }
 
+    /// A call of this turn has arrived and may come to be held. Taken before anything is waited for: a turn or
+    /// session that ends from then on reaches the hold, also while it is not written yet.
+    pub fn arrived(&self, session_id: &str, turn_id: &str) -> Ticket {
+        self.inner.progress.begin(session_id, turn_id)
+    }
+
     /// Opens the place under a key for an arriving call: waits for the key's lock and reads the row.
-    pub async fn open(&self, key: HoldKey, turn_id: &str, deadline: Deadline) -> Result<Slot, HoldError> {
-        let ticket = self.inner.progress.begin(key.session_id(), turn_id);
+    pub async fn open(&self, key: HoldKey, ticket: Ticket, deadline: Deadline) -> Result<Slot, HoldError> {
         let row = key.row();
         let guard = tokio::time::timeout_at(deadline.instant(), self.inner.locks.lock(&row))
             .await
