@@ -86,11 +86,8 @@ async fn ask(
     let call = &input.call;
     let record = PendingApprovalRecord::for_function(&input.session_id, &input.turn_id, input.depth, call)
         .asking_for(request);
-    let slot = context
-        .inbox
-        .open(key.clone(), ticket, deadline)
-        .await
-        .map_err(|error| unavailable(&error))?;
+    let slot =
+        context.inbox.open(key.clone(), ticket, deadline).await.map_err(|error| unavailable(&error))?;
     let arrival = slot.arrival(&record);
     if arrival == Arrival::Redelivery {
         return Ok(());
