@@ -118,7 +118,11 @@ impl SettingsKeep {
                     return Ok(());
                 }
                 tokio::time::sleep(LATE_WRITE).await;
-                if self.stands(session_id, value, Deadline::after(GATE_READ)).await { Ok(()) } else { Err(error) }
+                if self.stands(session_id, value, Deadline::after(GATE_READ)).await {
+                    Ok(())
+                } else {
+                    Err(error)
+                }
             }
         }
     }

@@ -115,14 +115,21 @@ impl Inbox {
     /// Removes a record whose call was not held after all. Nobody was told of it, so nobody is told now.
     pub(super) async fn take_back(&self, row: &str, identity: &str, _guard: &KeyGuard) {
         let state = &self.inner.state;
-        let mut looks_clean = false;
+        let (mut looks_clean, mut emptied) = (false, false);
         for attempt in 0..TAKE_BACK_TRIES {
             let deadline = Deadline::after(REMOVAL_BUDGET);
             match state.get(Scope::Pending, row, deadline).await {
                 Ok(value) if Live::read(&value).is_some_and(|live| live.identity == identity) => {
+                    emptied = true;
                     if state.swap(Scope::Pending, row, &Value::Null, deadline).await.is_ok()
                         && state.delete(Scope::Pending, row, deadline).await.is_ok()
                     {
+                        return;
+                    }
+                }
+                // Our own null, whose deletion failed.
+                Ok(Value::Null) if emptied => {
+                    if state.delete(Scope::Pending, row, deadline).await.is_ok() {
                         return;
                     }
                 }

@@ -268,8 +268,11 @@ pub async fn turn_completed(world: &Arc<World>, session: &str, turn: &str, names
 
 /// The harness does not tell an ending twice: one that the worker did not answer may have left records.
 fn noticed(world: &World, session: &str, turn: &str, asked: &Asked) {
-    if asked.reply.is_none() {
-        world.inner().history.unnoticed.insert(format!("{session}/{turn}"));
+    let (turn, mut inner) = (format!("{session}/{turn}"), world.inner());
+    match &asked.reply {
+        Some(Ok(reply)) if reply["ok"] == true => {}
+        Some(_) => inner.history.unfinished.push((turn, asked.generation)),
+        None => drop(inner.history.unnoticed.insert(turn)),
     }
 }
 

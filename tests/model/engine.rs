@@ -192,10 +192,10 @@ impl Request {
 
     async fn perform(&self, working: std::time::Duration) -> Reply {
         let (world, data) = (&self.world, &self.data);
+        tokio::time::sleep(working).await;
         if self.function.starts_with("state::") {
             drop(world.state_turn.lock().await);
         }
-        tokio::time::sleep(working).await;
         if self.function == FUNCTION_RESOLVE {
             return harness::resolve(world, data).await;
         }

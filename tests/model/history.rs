@@ -100,6 +100,8 @@ pub struct History {
     pub unanswered: BTreeSet<String>,
     /// Turns whose end the worker was not told, as `session/turn`.
     pub unnoticed: BTreeSet<String>,
+    /// Turns whose end a worker has taken note of and not cleared up yet.
+    pub unfinished: Vec<(String, u64)>,
     pub runs: u64,
 }
 
@@ -238,10 +240,18 @@ impl History {
             || self.asks.iter().any(|ask| ask.session == session && ask.call == call && ask.done.is_none())
     }
 
+    /// Whether the end of the turn was told to nobody, or to a worker that took it with it when it died.
+    pub fn may_not_know(&self, turn: &str) -> bool {
+        let unfinished = self.unfinished.iter().filter(|(unfinished, _)| unfinished == turn);
+        self.unnoticed.contains(turn) || unfinished.into_iter().any(|(_, by)| self.dead.contains(by))
+    }
+
     /// What the worker knows of the decisions on this hold; nothing of those that a worker took with it when it died.
-    pub fn ends<'a>(&'a self, hold: &'a str) -> impl Iterator<Item = End> + 'a {
+    pub fn ends<'a>(&'a self, hold: &'a str) -> impl Iterator<Item = (bool, End)> + 'a {
         let of_hold = self.decisions.iter().filter(move |one| one.hold.as_deref() == Some(hold));
-        of_hold.map(|one| if self.dead.contains(&one.generation) { End::Unanswered } else { one.end })
+        of_hold.map(|one| {
+            (one.allow, if self.dead.contains(&one.generation) { End::Unanswered } else { one.end })
+        })
     }
 
     /// A worker died: what it sent has no answer.

@@ -59,8 +59,8 @@ fn may_be_left(history: &History, record: &PendingApprovalRecord) -> bool {
     let hold = record.hold_id.clone().unwrap_or_default();
     let digest = record.digest.clone().unwrap_or_default();
     history.unanswered.contains(&digest)
-        || history.unnoticed.contains(&format!("{}/{}", record.session_id, record.turn_id))
-        || history.ends(&hold).any(|end| end == End::Unanswered)
+        || history.may_not_know(&format!("{}/{}", record.session_id, record.turn_id))
+        || history.ends(&hold).any(|(_, end)| end == End::Unanswered)
 }
 
 /// All turns are over and were told: nothing is left, and every hold had one life.
@@ -92,7 +92,8 @@ pub fn when_all_is_over(inner: &mut Inner) {
             wrong.push(format!("end-alone: {id} of {} ended and was never told", hold.row));
         }
         let taken = history.taken.iter().find(|(taken, _)| taken == id);
-        let known = history.ends(id).any(|end| end == End::Answered);
+        let known =
+            taken.is_some_and(|(_, allow)| history.ends(id).any(|end| end == (*allow, End::Answered)));
         if let (Some((_, allow)), Some(end)) = (taken, ends.first())
             && known
             && end.outcome != if *allow { "allow" } else { "deny" }
