@@ -15,6 +15,7 @@ pub struct Hold {
     pub row: String,
     pub digest: String,
     pub filesystem: bool,
+    pub generation: u64,
 }
 
 /// An event that reached its listener.
@@ -33,6 +34,8 @@ pub struct Decision {
     pub generation: u64,
     pub row: String,
     pub allow: bool,
+    /// The harness found the call parked and did as it was told.
+    pub took: bool,
     pub end: End,
 }
 
@@ -88,8 +91,6 @@ pub struct History {
     markers: BTreeMap<String, String>,
     pub heard: Vec<Heard>,
     pub decisions: Vec<Decision>,
-    /// What the harness took, for the hold that was parked.
-    pub taken: Vec<(String, bool)>,
     pub asks: Vec<Ask>,
     pub fetches: Vec<Fetch>,
     pub settings: BTreeMap<String, Vec<(u64, Value)>>,
@@ -134,6 +135,7 @@ impl History {
                         row: key.to_owned(),
                         digest: record.digest.clone().unwrap_or_default(),
                         filesystem: record.kind == PendingKind::FilesystemAccess,
+                        generation,
                     };
                     self.holds.entry(record.hold_id.unwrap_or_default()).or_insert(hold);
                 }
@@ -196,7 +198,7 @@ impl History {
                 ));
             }
         }
-        self.decisions.push(Decision { hold, generation, row, allow, end: End::Waiting });
+        self.decisions.push(Decision { hold, generation, row, allow, took: false, end: End::Waiting });
         Sent::Decision(self.decisions.len() - 1)
     }
 
@@ -227,9 +229,9 @@ impl History {
         self.note(|| format!("    harness takes {about:?} allow={allow}"));
         let row = about.row();
         // The newest decision of this kind under the key is the one that arrived: there is one at a time.
-        let decision = self.decisions.iter().rev().find(|one| one.row == row && one.allow == allow);
-        if let Some(hold) = decision.and_then(|decision| decision.hold.clone()) {
-            self.taken.push((hold, allow));
+        let mut decisions = self.decisions.iter_mut().rev();
+        if let Some(decision) = decisions.find(|one| one.row == row && one.allow == allow) {
+            decision.took = true;
         }
     }
 
@@ -246,12 +248,8 @@ impl History {
         self.unnoticed.contains(turn) || unfinished.into_iter().any(|(_, by)| self.dead.contains(by))
     }
 
-    /// What the worker knows of the decisions on this hold; nothing of those that a worker took with it when it died.
-    pub fn ends<'a>(&'a self, hold: &'a str) -> impl Iterator<Item = (bool, End)> + 'a {
-        let of_hold = self.decisions.iter().filter(move |one| one.hold.as_deref() == Some(hold));
-        of_hold.map(|one| {
-            (one.allow, if self.dead.contains(&one.generation) { End::Unanswered } else { one.end })
-        })
+    pub fn is_dead(&self, generation: u64) -> bool {
+        self.dead.contains(&generation)
     }
 
     /// A worker died: what it sent has no answer.
@@ -259,9 +257,12 @@ impl History {
         self.tick();
         self.crashes += 1;
         self.dead.insert(generation);
-        let waiting = |one: &&mut Decision| one.generation == generation && one.end == End::Waiting;
-        for decision in self.decisions.iter_mut().filter(waiting) {
-            decision.end = End::Unanswered;
+        for decision in self.decisions.iter_mut().filter(|one| one.generation == generation) {
+            // An answer that led to nothing in the store is forgotten with the worker that got it.
+            let ended = self.markers.values().any(|hold| decision.hold.as_ref() == Some(hold));
+            if decision.end == End::Waiting || !ended {
+                decision.end = End::Unanswered;
+            }
         }
     }
 }

@@ -60,14 +60,21 @@ fn may_be_left(history: &History, record: &PendingApprovalRecord) -> bool {
     let digest = record.digest.clone().unwrap_or_default();
     history.unanswered.contains(&digest)
         || history.may_not_know(&format!("{}/{}", record.session_id, record.turn_id))
-        || history.ends(&hold).any(|(_, end)| end == End::Unanswered)
+        || history.decisions.iter().any(|one| one.hold.as_ref() == Some(&hold) && one.end == End::Unanswered)
+        || history.holds.get(&hold).is_some_and(|known| {
+            // Being taken back when its worker died, or written and not told to anybody.
+            !history.parked.contains(&hold) && history.is_dead(known.generation)
+        })
 }
 
 /// All turns are over and were told: nothing is left, and every hold had one life.
 pub fn when_all_is_over(inner: &mut Inner) {
     let mut wrong = Vec::new();
     for (row, value) in inner.store.rows("approval_pending") {
-        wrong.push(format!("left-row: {row} is left: {value}"));
+        // A null names no key in a list: one that a crash left lies there for ever and harms nobody.
+        if !value.is_null() || inner.history.crashes == 0 {
+            wrong.push(format!("left-row: {row} is left: {value}"));
+        }
     }
     let history = &inner.history;
     for (id, hold) in &history.holds {
@@ -91,17 +98,12 @@ pub fn when_all_is_over(inner: &mut Inner) {
         if created == 0 && !ends.is_empty() && !broken {
             wrong.push(format!("end-alone: {id} of {} ended and was never told", hold.row));
         }
-        let taken = history.taken.iter().find(|(taken, _)| taken == id);
-        let known =
-            taken.is_some_and(|(_, allow)| history.ends(id).any(|end| end == (*allow, End::Answered)));
-        if let (Some((_, allow)), Some(end)) = (taken, ends.first())
-            && known
-            && end.outcome != if *allow { "allow" } else { "deny" }
+        let taken = history.decisions.iter().find(|one| one.took && one.hold.as_ref() == Some(id));
+        if let (Some(taken), Some(end)) = (taken, ends.first())
+            && taken.end == End::Answered
+            && end.outcome != if taken.allow { "allow" } else { "deny" }
         {
-            wrong.push(format!(
-                "wrong-outcome: {id} of {} was told as {}, allow={allow}",
-                hold.row, end.outcome
-            ));
+            wrong.push(format!("wrong-outcome: {id} of {} was told as {}", hold.row, end.outcome));
         }
     }
     wrong.extend(out_of_order(history));

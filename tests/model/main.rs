@@ -62,9 +62,16 @@ fn play(seed: u64) -> Result<run::Tally, String> {
     ))
 }
 
-/// Leaves out steps, in ever smaller runs, for as long as something is still violated. Dice stay as they are: what
+/// What was violated, in one word each.
+fn kinds(failure: &str) -> impl Iterator<Item = &str> {
+    failure.lines().filter_map(|line| line.split(':').next())
+}
+
+/// Leaves out steps, in ever smaller runs, for as long as the same thing is violated. Dice stay as they are: what
 /// befalls a request depends on what is asked and how often, so most of a script does not change with its neighbours.
 fn shrink(mut script: Script, mut failure: String) -> (String, Script) {
+    let kind =
+        std::env::var("MODEL_KIND").unwrap_or_else(|_| kinds(&failure).next().unwrap_or_default().to_owned());
     let mut length = script.steps.len();
     while length > 0 {
         let mut at = 0;
@@ -72,8 +79,8 @@ fn shrink(mut script: Script, mut failure: String) -> (String, Script) {
             let mut shorter = script.clone();
             shorter.steps.drain(at..(at + length).min(script.steps.len()));
             match run::play(&shorter, false) {
-                Err(said) => (script, failure) = (shorter, said),
-                Ok(_) => at += length,
+                Err(said) if kinds(&said).any(|one| one == kind) => (script, failure) = (shorter, said),
+                _ => at += length,
             }
         }
         length /= 2;
@@ -83,16 +90,15 @@ fn shrink(mut script: Script, mut failure: String) -> (String, Script) {
 
 /// For work on the worker: plays on after failures and counts them by kind, each with its first run.
 fn survey(runs: u64) {
-    let mut kinds = std::collections::BTreeMap::<String, (u64, u64)>::new();
+    let mut counts = std::collections::BTreeMap::<String, (u64, u64)>::new();
     for seed in FIRST_SEED..FIRST_SEED + runs {
         let Err(said) = run::play(&script(seed), false) else { continue };
-        let of_run: std::collections::BTreeSet<_> =
-            said.lines().filter_map(|line| line.split(':').next()).map(str::to_owned).collect();
+        let of_run: std::collections::BTreeSet<_> = kinds(&said).map(str::to_owned).collect();
         for kind in of_run {
-            kinds.entry(kind).or_insert((0, seed)).0 += 1;
+            counts.entry(kind).or_insert((0, seed)).0 += 1;
         }
     }
-    for (kind, (count, seed)) in kinds {
+    for (kind, (count, seed)) in counts {
         println!("{kind}: {count} of {runs}, first in run {} (MODEL_SEED={seed})", seed - FIRST_SEED + 1);
     }
 }

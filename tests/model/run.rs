@@ -90,7 +90,7 @@ async fn live_through(script: &Script, tracing: bool) -> Result<Tally, String> {
         ran: history.runs,
         events: history.heard.len(),
         decisions: history.decisions.len(),
-        taken: history.taken.len(),
+        taken: history.decisions.iter().filter(|decision| decision.took).count(),
         grown: history.grown.len(),
         crashes: history.crashes,
         cuts: history.cuts,
