@@ -15,7 +15,7 @@ use serde_json::value::to_raw_value;
 
 pub use listeners::Listeners;
 
-use crate::iii::{Fire, Provider};
+use crate::iii::{CallError, Fire, Provider};
 use crate::siblings::SharedEngine;
 use crate::wire::events::{PendingCreatedEvent, PendingResolvedEvent};
 use crate::wire::record::PendingApprovalRecord;
@@ -44,35 +44,45 @@ impl Events {
         Arc::clone(&self.resolved) as Arc<dyn Provider>
     }
 
+    /// Which connection events go out on at this moment.
+    pub fn connection(&self) -> u64 {
+        self.engine.connection()
+    }
+
     /// A call is held.
     pub fn created(&self, record: &PendingApprovalRecord) {
         let payload = PendingCreatedEvent::new(record.clone());
         self.send(&self.created, &record.session_id, record.session_metadata.as_ref(), &payload);
     }
 
-    /// A hold has left the inbox.
-    pub fn resolved(&self, event: &PendingResolvedEvent) {
-        self.send(&self.resolved, &event.session_id, event.session_metadata.as_ref(), event);
+    /// A hold has left the inbox. Says on which connection that was told; `None` when there was none, and it has to be
+    /// told again. A connection that is lost afterwards may have swallowed it.
+    pub fn resolved(&self, event: &PendingResolvedEvent) -> Option<u64> {
+        let connection = self.engine.connection();
+        let told = self.send(&self.resolved, &event.session_id, event.session_metadata.as_ref(), event);
+        told.then_some(connection)
     }
 
+    /// False if the connection was missing; any other failure would be one again.
     fn send(
         &self,
         listeners: &Listeners,
         session_id: &str,
         metadata: Option<&Map<String, Value>>,
         payload: &impl Serialize,
-    ) {
+    ) -> bool {
         let matching = listeners.matching(session_id, metadata);
         if matching.is_empty() {
-            return;
+            return true;
         }
         let data = match to_raw_value(payload) {
             Ok(data) => data,
             Err(error) => {
                 tracing::error!(%error, "an event could not be written");
-                return;
+                return true;
             }
         };
+        let mut told = true;
         for listener in matching {
             let fire = Fire {
                 function_id: &listener.function_id,
@@ -81,8 +91,10 @@ impl Events {
                 namespace: listener.namespace.as_deref(),
             };
             if let Err(error) = self.engine.fire(&fire) {
+                told &= !matches!(error, CallError::NotConnected | CallError::ConnectionLost { .. });
                 tracing::warn!(function_id = listener.function_id, %error, "an event could not be sent");
             }
         }
+        told
     }
 }

@@ -8,10 +8,11 @@
 //! A crash after 1 leaves a marker, which the next start sends and deletes; a crash after 2 repeats the event with
 //! the same `event_id`. Readers skip markers. All of it happens under the key's lock, witnessed by the guard.
 
+use std::collections::HashMap;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
-use uuid::Uuid;
 
 use super::background::retry_delay;
 use super::inbox::{Inbox, Live, REMOVAL_BUDGET};
@@ -24,7 +25,7 @@ use crate::wire::events::PendingResolvedEvent;
 use crate::wire::record::{ResolvedMarker, StoredRow};
 
 /// How often the deletion of a marker is tried again before it is left to the next start.
-const DELETE_TRIES: u32 = 8;
+const DELETE_TRIES: u32 = 60;
 /// A write without an answer may still arrive; how long the store is watched for it.
 const LATE_WRITE: Duration = Duration::from_secs(2);
 /// How often a record that must not stay is looked for before the next start's reconciling has to do it.
@@ -71,33 +72,42 @@ impl Inbox {
         outcome: Outcome,
         reason: Option<&str>,
         deadline: Deadline,
-        _guard: &KeyGuard,
+        guard: &KeyGuard,
     ) -> Result<bool, CallError> {
         let state = &self.inner.state;
         let standing = state.get(Scope::Pending, row, deadline).await?;
-        let Some(live) = Live::read(&standing).filter(|live| live.identity == identity) else {
-            self.inner.decisions.forget(identity);
-            return Ok(false);
+        let live = match StoredRow::read(&standing) {
+            StoredRow::Live(record) if record.identity() == identity => Live::of(*record),
+            // An earlier try of ours took it and was not told so.
+            StoredRow::Resolved(marker) if marker.event_id == identity => {
+                return Ok(self.finish(row, &marker, guard).await);
+            }
+            _ => {
+                self.inner.decisions.forget(identity);
+                return Ok(false);
+            }
         };
-        let event_id = Uuid::new_v4().to_string();
+        // One hold, one id: two tries of which both took effect must not look like two ends.
         let event = PendingResolvedEvent {
             reason: reason.map(str::to_owned),
-            event_id: Some(event_id.clone()),
+            event_id: Some(identity.to_owned()),
             ..PendingResolvedEvent::of(&live.record, outcome.into(), clock::now_ms())
         };
-        let marker = ResolvedMarker::new(row, &event_id, live.record.hold_id.clone(), event);
+        let marker = ResolvedMarker::new(row, identity, live.record.hold_id.clone(), event);
         let swapped_out = match state.swap(Scope::Pending, row, &marker.stored(), deadline).await {
             Ok(old) => old,
-            // The answer was lost. Which marker stands there says whether the swap took place; under the key's lock
-            // it replaced what was read above.
-            Err(CallError::Deadline { .. }) if self.stands(row, &event_id).await => standing,
-            Err(error) => return Err(error),
+            Err(error) if error.never_sent() => return Err(error),
+            // The answer was lost. Whether the marker stands there says whether the swap took place; under the key's
+            // lock it replaced what was read above. It may also land later.
+            Err(_) if self.stands(row, identity).await => standing,
+            Err(error) => {
+                self.look_again(row, identity);
+                return Err(error);
+            }
         };
         match Live::read(&swapped_out) {
             Some(taken) if taken.identity == identity => {
-                self.inner.events.resolved(&marker.event);
-                self.inner.decisions.forget(identity);
-                self.delete_marker(row, &event_id).await;
+                self.finish(row, &marker, guard).await;
                 Ok(true)
             }
             // Somebody outside wrote between the read and the swap: what was there goes back.
@@ -106,10 +116,62 @@ impl Inbox {
                 Ok(false)
             }
             None => {
-                self.delete_marker(row, &event_id).await;
+                self.delete_marker(row, &marker).await;
                 Ok(false)
             }
         }
+    }
+
+    /// Tells the listeners of a marker that stands there, and deletes it. False if there was no connection to tell them
+    /// on: then the marker stays, and the next connection is told.
+    pub(super) async fn finish(&self, row: &str, marker: &ResolvedMarker, _guard: &KeyGuard) -> bool {
+        self.inner.decisions.forget(&marker.event_id);
+        let told = self.tell(marker);
+        if told {
+            self.delete_marker(row, marker).await;
+        }
+        told
+    }
+
+    /// Sends the event, unless it was sent on this very connection before. One that was sent on an earlier connection
+    /// may have been lost with it; the repeat has the same id.
+    fn tell(&self, marker: &ResolvedMarker) -> bool {
+        let now = self.inner.events.connection();
+        if self.told().get(&marker.event_id) == Some(&now) {
+            return true;
+        }
+        let connection = self.inner.events.resolved(&marker.event);
+        if let Some(connection) = connection {
+            self.told().insert(marker.event_id.clone(), connection);
+        }
+        connection.is_some()
+    }
+
+    fn told(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.inner.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A swap without an answer may have taken effect, or may still: its marker must not be left to the next start.
+    fn look_again(&self, row: &str, event_id: &str) {
+        let (inbox, row, event_id) = (self.clone(), row.to_owned(), event_id.to_owned());
+        self.inner.background.spawn(async move {
+            tokio::time::sleep(LATE_WRITE).await;
+            for attempt in 0..DELETE_TRIES {
+                let guard = inbox.inner.locks.lock(&row).await;
+                let found =
+                    inbox.inner.state.get(Scope::Pending, &row, Deadline::after(REMOVAL_BUDGET)).await;
+                match found.map(|value| StoredRow::read(&value)) {
+                    Ok(StoredRow::Resolved(marker)) if marker.event_id == event_id => {
+                        inbox.finish(&row, &marker, &guard).await;
+                        return;
+                    }
+                    Ok(_) => return,
+                    Err(_) => {}
+                }
+                drop(guard);
+                tokio::time::sleep(retry_delay(attempt)).await;
+            }
+        });
     }
 
     /// Removes a record whose call was not held after all. Nobody was told of it, so nobody is told now.
@@ -146,22 +208,38 @@ impl Inbox {
         tracing::error!(row, "a record of a call that was denied could not be taken back");
     }
 
-    /// Sends and deletes the markers that an earlier run left behind.
-    pub async fn send_what_was_left(&self) -> Result<usize, CallError> {
+    /// Sends and deletes the markers that an earlier run or connection left behind, and says how many; while the store
+    /// fails, again and again until the connection is another one, which starts anew.
+    pub async fn send_what_was_left(&self) -> usize {
+        let connection = self.inner.events.connection();
+        let mut attempt = 0;
+        loop {
+            match self.try_to_send_what_was_left().await {
+                Ok(sent) => return sent,
+                Err(error) => {
+                    tracing::warn!(%error, "the inbox could not be looked through for events to send")
+                }
+            }
+            tokio::time::sleep(retry_delay(attempt)).await;
+            attempt += 1;
+            if self.inner.events.connection() != connection {
+                return 0;
+            }
+        }
+    }
+
+    async fn try_to_send_what_was_left(&self) -> Result<usize, CallError> {
         let rows = self.inner.state.list(Scope::Pending, Deadline::after(Duration::from_secs(10))).await?;
         let mut sent = 0;
         for value in &rows {
             let StoredRow::Resolved(found) = StoredRow::read(value) else { continue };
             let row = found.row.clone();
-            let _guard = self.inner.locks.lock(&row).await;
-            let deadline = Deadline::after(REMOVAL_BUDGET);
-            let now = self.inner.state.get(Scope::Pending, &row, deadline).await?;
+            let guard = self.inner.locks.lock(&row).await;
+            let now = self.inner.state.get(Scope::Pending, &row, Deadline::after(REMOVAL_BUDGET)).await?;
             if let StoredRow::Resolved(marker) = StoredRow::read(&now)
                 && marker.event_id == found.event_id
             {
-                self.inner.events.resolved(&marker.event);
-                self.inner.state.delete(Scope::Pending, &row, deadline).await?;
-                sent += 1;
+                sent += usize::from(self.finish(&row, &marker, &guard).await);
             }
         }
         Ok(sent)
@@ -173,26 +251,39 @@ impl Inbox {
         value.is_ok_and(|value| is_marker(&value, event_id))
     }
 
-    /// Deletes a marker whose event was sent. A failure leaves it for a later try and then for the next start.
-    async fn delete_marker(&self, row: &str, event_id: &str) {
+    /// Deletes a marker whose event was sent. A failure leaves it for a later try and then for the next start; if the
+    /// connection was lost meanwhile, the event may have been too and is sent once more.
+    async fn delete_marker(&self, row: &str, marker: &ResolvedMarker) {
         let state = &self.inner.state;
         if state.delete(Scope::Pending, row, Deadline::after(REMOVAL_BUDGET)).await.is_ok() {
+            self.told().remove(&marker.event_id);
             return;
         }
-        let (inbox, row, event_id) = (self.clone(), row.to_owned(), event_id.to_owned());
+        let (inbox, row, marker) = (self.clone(), row.to_owned(), marker.clone());
         self.inner.background.spawn(async move {
             for attempt in 0..DELETE_TRIES {
                 tokio::time::sleep(retry_delay(attempt)).await;
                 let _guard = inbox.inner.locks.lock(&row).await;
-                let deadline = Deadline::after(REMOVAL_BUDGET);
-                match inbox.inner.state.get(Scope::Pending, &row, deadline).await {
-                    Ok(value) if !is_marker(&value, &event_id) => return,
-                    Ok(_) if inbox.inner.state.delete(Scope::Pending, &row, deadline).await.is_ok() => return,
-                    _ => {}
+                if inbox.try_delete_marker(&row, &marker).await {
+                    inbox.told().remove(&marker.event_id);
+                    return;
                 }
             }
+            inbox.told().remove(&marker.event_id);
             tracing::warn!(row, "a marker is left to be deleted at the next start");
         });
+    }
+
+    /// Whether the marker is gone.
+    async fn try_delete_marker(&self, row: &str, marker: &ResolvedMarker) -> bool {
+        let deadline = Deadline::after(REMOVAL_BUDGET);
+        match self.inner.state.get(Scope::Pending, row, deadline).await {
+            Ok(value) if !is_marker(&value, &marker.event_id) => true,
+            Ok(_) => {
+                self.tell(marker) && self.inner.state.delete(Scope::Pending, row, deadline).await.is_ok()
+            }
+            Err(_) => false,
+        }
     }
 }
 

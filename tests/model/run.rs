@@ -104,8 +104,11 @@ fn nothing_is_left(world: &Arc<World>) {
         return;
     };
     let counts = worker.context.inbox.counts();
-    if counts != [0; 4] {
-        world.inner().history.violated(format!("leak: locks, decisions, writes, tasks are left: {counts:?}"));
+    if counts != [0; 5] {
+        world
+            .inner()
+            .history
+            .violated(format!("leak: locks, decisions, writes, markers, tasks are left: {counts:?}"));
     }
 }
 

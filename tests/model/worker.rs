@@ -80,7 +80,7 @@ impl Worker {
         self.engine.world.inner().history.note(|| format!("ready on connection {}", link.number));
         let again = Arc::clone(context);
         context.background.spawn(async move {
-            let _ = again.inbox.send_what_was_left().await;
+            again.inbox.send_what_was_left().await;
         });
     }
 
