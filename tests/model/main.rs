@@ -5,8 +5,9 @@
 //! a plain value that proptest makes; `run` plays it and lets everything settle before it judges. A failing one is
 //! made smaller by leaving steps out, which is all the shrinking that helps.
 //!
-//! `MODEL_RUNS` sets how many scripts are played (default 2,000), `MODEL_SEED` plays one script again, `MODEL_TRACE=1`
-//! tells what happened in it. Everything random comes from the seed, except ids, which nothing is ordered by.
+//! `MODEL_RUNS` sets how many scripts are played (default 2,000), `MODEL_FIRST` moves where their seeds start,
+//! `MODEL_SEED` plays one script again, `MODEL_TRACE=1` tells what happened in it, `MODEL_KIND` says which of several
+//! violations to make smaller, `MODEL_SHRINK=0` that none is to be; `MODEL_SURVEY` plays so many and counts. Everything random comes from the seed, except ids, which nothing is ordered by.
 
 #![allow(clippy::unwrap_used)]
 
@@ -51,7 +52,8 @@ fn play(seed: u64) -> Result<run::Tally, String> {
     let script = script(seed);
     let first = run::play(&script, false);
     let Err(failure) = first else { return first };
-    let (failure, smallest) = shrink(script, failure);
+    let (failure, smallest) =
+        if number("MODEL_SHRINK") == Some(0) { (failure, script) } else { shrink(script, failure) };
     if std::env::var_os("MODEL_TRACE").is_some() {
         let _ = run::play(&smallest, true);
     }
@@ -91,7 +93,8 @@ fn shrink(mut script: Script, mut failure: String) -> (String, Script) {
 /// For work on the worker: plays on after failures and counts them by kind, each with its first run.
 fn survey(runs: u64) {
     let mut counts = std::collections::BTreeMap::<String, (u64, u64)>::new();
-    for seed in FIRST_SEED..FIRST_SEED + runs {
+    let first = number("MODEL_FIRST").unwrap_or(FIRST_SEED);
+    for seed in first..first + runs {
         let Err(said) = run::play(&script(seed), false) else { continue };
         let of_run: std::collections::BTreeSet<_> = kinds(&said).map(str::to_owned).collect();
         for kind in of_run {
@@ -99,7 +102,7 @@ fn survey(runs: u64) {
         }
     }
     for (kind, (count, seed)) in counts {
-        println!("{kind}: {count} of {runs}, first in run {} (MODEL_SEED={seed})", seed - FIRST_SEED + 1);
+        println!("{kind}: {count} of {runs}, first in run {} (MODEL_SEED={seed})", seed - first + 1);
     }
 }
 

@@ -53,11 +53,18 @@ impl Worker {
         if self.engine.link().is_none() {
             let link = self.engine.world.new_link();
             self.engine.attach(Arc::clone(&link));
-            tokio::spawn(Arc::clone(self).bring_up(link));
+            let worker = Arc::clone(self);
+            tokio::spawn(async move {
+                tokio::select! {
+                    biased;
+                    () = link.gone() => {}
+                    () = worker.bring_up(&link) => {}
+                }
+            });
         }
     }
 
-    async fn bring_up(self: Arc<Self>, link: Arc<Link>) {
+    async fn bring_up(&self, link: &Link) {
         let context = &self.context;
         if !self.configure().await {
             return;
