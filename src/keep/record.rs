@@ -101,6 +101,15 @@ impl PendingApprovalRecord {
         })
     }
 
+    /// The id of the event that tells its end: what is random in the hold's own id, and not the digest beside it.
+    pub fn event_id(&self) -> String {
+        let identity = self.identity();
+        match self.hold_id.as_deref().and_then(|id| id.split_once(':')) {
+            Some((random, _)) => random.to_owned(),
+            None => identity,
+        }
+    }
+
     /// The key of the row that its own ids name.
     pub fn row(&self) -> String {
         format!("{}/{}", self.session_id, self.function_call_id)
