@@ -48,6 +48,11 @@ pub enum Keep {
     Configuration,
 }
 
+/// Whether the tests run on a real engine.
+pub fn is_real() -> bool {
+    real_binary().is_some()
+}
+
 fn real_binary() -> Option<OsString> {
     std::env::var_os("III_ENGINE_BIN")
 }
