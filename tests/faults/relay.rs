@@ -136,11 +136,7 @@ async fn relay(shared: Arc<Shared>, stream: TcpStream) {
                 let frame = parsed(&message);
                 shared.note(frame.as_ref());
                 match &flow {
-                    Flow::Open => {
-                        if shared.pass(&mut worker, message, frame.is_some()).await.is_none() {
-                            return;
-                        }
-                    }
+                    Flow::Open if shared.pass(&mut worker, message, frame.is_some()).await.is_none() => return,
                     Flow::AwaitingAnswer(id, reached)
                         if frame.as_ref().is_some_and(|frame| {
                             frame["type"] == "invocationresult" && frame["invocation_id"] == **id
@@ -159,13 +155,11 @@ async fn relay(shared: Arc<Shared>, stream: TcpStream) {
 /// A call has been carried out when its answer is there; everything else when it was written.
 fn after(frame: &Value, reached: Latch) -> Flow {
     let wants_answer = frame["type"] == "invokefunction" && frame["action"]["type"] != "void";
-    match frame["invocation_id"].as_str().filter(|_| wants_answer) {
-        Some(id) => Flow::AwaitingAnswer(id.to_owned(), reached),
-        None => {
-            reached.open();
-            Flow::Stopped
-        }
+    if let Some(id) = frame["invocation_id"].as_str().filter(|_| wants_answer) {
+        return Flow::AwaitingAnswer(id.to_owned(), reached);
     }
+    reached.open();
+    Flow::Stopped
 }
 
 fn may_come_twice(frame: &Value) -> bool {
