@@ -265,8 +265,8 @@ async fn go_on(world: &World, row: &Row, next: Next, session: &str) -> Vec<Strin
             ends = 1;
         }
         Next::Decide => {
-            let word = if row.doing == Doing::Allow { "allow" } else { "deny" };
-            let resolved = world.resolve(session, "c", word).await;
+            let decision = if row.doing == Doing::Allow { "allow" } else { "deny" };
+            let resolved = world.resolve(session, "c", decision).await;
             let first = row.left == Left::Held;
             expect(
                 "a second decision counts only if the first did not",
@@ -301,9 +301,11 @@ async fn go_on(world: &World, row: &Row, next: Next, session: &str) -> Vec<Strin
     let outcome_is_right = match (row.doing, row.left, next) {
         (Doing::Allow, Left::Over, _) => story.contains(&"resolved allow".to_owned()),
         (Doing::Deny, Left::Over, _) => story.contains(&"resolved deny".to_owned()),
-        (_, Left::HeldButDecided, _) => story.contains(&"resolved aborted".to_owned()),
-        (Doing::TurnEnd, Left::Over, _) => story.contains(&"resolved aborted".to_owned()),
-        (_, Left::Held, Next::TurnEnds | Next::SessionGoes) => story.contains(&"resolved aborted".to_owned()),
+        (_, Left::HeldButDecided, _)
+        | (Doing::TurnEnd, Left::Over, _)
+        | (_, Left::Held, Next::TurnEnds | Next::SessionGoes) => {
+            story.contains(&"resolved aborted".to_owned())
+        }
         _ => true,
     };
     expect("the outcome is right", outcome_is_right || !held_before && ends == 0, format!("{story:?}"));

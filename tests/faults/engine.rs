@@ -25,7 +25,12 @@ pub struct Engine {
 
 enum Kind {
     Local(Box<local::Engine>),
-    Real { child: Child, place: TempDir },
+    Real(Box<Real>),
+}
+
+struct Real {
+    child: Child,
+    place: TempDir,
 }
 
 /// An engine that is gone, with what it left.
@@ -46,6 +51,11 @@ pub enum Keep {
     All,
     /// Configuration values; the state store is empty.
     Configuration,
+}
+
+/// Whether the tests run on a real engine.
+pub fn is_real() -> bool {
+    real_binary().is_some()
 }
 
 fn real_binary() -> Option<OsString> {
@@ -92,7 +102,7 @@ impl Engine {
             TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.ok()
         })
         .await;
-        Self { kind: Kind::Real { child, place }, port }
+        Self { kind: Kind::Real(Box::new(Real { child, place })), port }
     }
 
     pub fn url(&self) -> String {
@@ -101,9 +111,9 @@ impl Engine {
 
     /// Ends it so that its state survives: a local engine as by a crash, a real one with time to write its files.
     pub async fn end(mut self) -> Stopped {
-        if let Kind::Real { child, .. } = &mut self.kind {
-            signal(child.id().unwrap(), "TERM").await;
-            child.wait().await.unwrap();
+        if let Kind::Real(real) = &mut self.kind {
+            signal(real.child.id().unwrap(), "TERM").await;
+            real.child.wait().await.unwrap();
         }
         self.kill().await
     }
@@ -112,9 +122,9 @@ impl Engine {
     pub async fn kill(self) -> Stopped {
         let left = match self.kind {
             Kind::Local(engine) => Left::Local(Box::new(engine.stop().await)),
-            Kind::Real { mut child, place } => {
-                child.kill().await.unwrap();
-                Left::Real(place)
+            Kind::Real(mut real) => {
+                real.child.kill().await.unwrap();
+                Left::Real(real.place)
             }
         };
         Stopped { port: self.port, left }
@@ -122,8 +132,8 @@ impl Engine {
 
     /// Waits until the rows of a scope that carry these words would survive a crash.
     pub async fn has_on_disk(&self, scope: &str, words: &[String]) {
-        let Kind::Real { place, .. } = &self.kind else { return };
-        let file = place.path().join("state").join(format!("{scope}.bin"));
+        let Kind::Real(real) = &self.kind else { return };
+        let file = real.place.path().join("state").join(format!("{scope}.bin"));
         eventually("the state store to write its file", || async {
             let bytes = std::fs::read(&file).ok()?;
             let text = String::from_utf8_lossy(&bytes);
@@ -136,7 +146,7 @@ impl Engine {
     pub async fn freeze(&self) {
         match &self.kind {
             Kind::Local(engine) => engine.faults().freeze(),
-            Kind::Real { child, .. } => signal(child.id().unwrap(), "STOP").await,
+            Kind::Real(real) => signal(real.child.id().unwrap(), "STOP").await,
         }
     }
 
@@ -144,7 +154,7 @@ impl Engine {
     pub async fn thaw(&self) {
         match &self.kind {
             Kind::Local(engine) => engine.faults().thaw(),
-            Kind::Real { child, .. } => signal(child.id().unwrap(), "CONT").await,
+            Kind::Real(real) => signal(real.child.id().unwrap(), "CONT").await,
         }
     }
 }

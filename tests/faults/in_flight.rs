@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::engine::Keep;
-use crate::support::engine::is_real;
+use crate::engine::{Keep, is_real};
 use crate::support::peer::Peer;
 use crate::support::stage::ON_RESOLVED;
 use crate::support::{eventually, wait::within};

@@ -18,5 +18,11 @@ mod standby;
 mod standing_up;
 #[path = "../suite/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "each of the two binaries uses its own part of it")]
+#[allow(
+    clippy::needless_pass_by_value,
+    clippy::match_bool,
+    clippy::type_complexity,
+    reason = "as the suite allows"
+)]
 mod support;
 mod world;

@@ -4,8 +4,9 @@
 //! it, the engine has carried it out, and the worker never learns. Nothing else passes from then on, in either direction,
 //! until the worker is gone.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
@@ -34,6 +35,8 @@ struct Shared {
     engine: String,
     armed: Mutex<Option<Armed>>,
     twice: AtomicBool,
+    connections: AtomicU64,
+    asked: Mutex<Vec<(String, Instant)>>,
 }
 
 /// See the module.
@@ -51,6 +54,8 @@ impl Relay {
             engine: engine.to_owned(),
             armed: Mutex::default(),
             twice: AtomicBool::new(false),
+            connections: AtomicU64::new(0),
+            asked: Mutex::default(),
         });
         let accepting = shared.clone();
         tokio::spawn(async move {
@@ -63,6 +68,17 @@ impl Relay {
 
     pub fn url(&self) -> String {
         format!("ws://127.0.0.1:{}", self.port)
+    }
+
+    /// How many connections of the worker came about.
+    pub fn connections(&self) -> u64 {
+        self.shared.connections.load(Ordering::SeqCst)
+    }
+
+    /// When the worker was asked for a function.
+    pub fn asked(&self, function_id: &str) -> Vec<Instant> {
+        let asked = self.shared.asked.lock().unwrap();
+        asked.iter().filter(|(asked, _)| asked == function_id).map(|(_, at)| *at).collect()
     }
 
     /// Arms the stop. The latch opens when the world has stopped.
@@ -94,6 +110,7 @@ async fn relay(shared: Arc<Shared>, stream: TcpStream) {
         return;
     };
     let Some(mut engine) = open(&shared.engine).await else { return };
+    shared.connections.fetch_add(1, Ordering::SeqCst);
     let mut flow = Flow::Open;
     loop {
         tokio::select! {
@@ -117,12 +134,9 @@ async fn relay(shared: Arc<Shared>, stream: TcpStream) {
             message = engine.next() => {
                 let Some(Ok(message)) = message else { return };
                 let frame = parsed(&message);
+                shared.note(frame.as_ref());
                 match &flow {
-                    Flow::Open => {
-                        if shared.pass(&mut worker, message, frame.is_some()).await.is_none() {
-                            return;
-                        }
-                    }
+                    Flow::Open if shared.pass(&mut worker, message, frame.is_some()).await.is_none() => return,
                     Flow::AwaitingAnswer(id, reached)
                         if frame.as_ref().is_some_and(|frame| {
                             frame["type"] == "invocationresult" && frame["invocation_id"] == **id
@@ -141,13 +155,11 @@ async fn relay(shared: Arc<Shared>, stream: TcpStream) {
 /// A call has been carried out when its answer is there; everything else when it was written.
 fn after(frame: &Value, reached: Latch) -> Flow {
     let wants_answer = frame["type"] == "invokefunction" && frame["action"]["type"] != "void";
-    match frame["invocation_id"].as_str().filter(|_| wants_answer) {
-        Some(id) => Flow::AwaitingAnswer(id.to_owned(), reached),
-        None => {
-            reached.open();
-            Flow::Stopped
-        }
+    if let Some(id) = frame["invocation_id"].as_str().filter(|_| wants_answer) {
+        return Flow::AwaitingAnswer(id.to_owned(), reached);
     }
+    reached.open();
+    Flow::Stopped
 }
 
 fn may_come_twice(frame: &Value) -> bool {
@@ -166,6 +178,12 @@ impl Shared {
     fn strike(&self, frame: &Value) -> Option<Armed> {
         let mut armed = self.armed.lock().unwrap();
         if armed.as_ref().is_some_and(|armed| (armed.matches)(frame)) { armed.take() } else { None }
+    }
+
+    fn note(&self, frame: Option<&Value>) {
+        let Some(frame) = frame.filter(|frame| frame["type"] == "invokefunction") else { return };
+        let function_id = frame["function_id"].as_str().unwrap_or_default().to_owned();
+        self.asked.lock().unwrap().push((function_id, Instant::now()));
     }
 
     /// A close frame is not passed on: the peer sees the connection drop.

@@ -1,6 +1,6 @@
 //! A second worker started by mistake says so, waits, and takes over when the first is gone; two gates never serve.
 //!
-//! Each worker has a wire of its own, so what each of them was asked, and when, is known to the frame.
+//! Each worker has a relay of its own, so what each of them was asked, and when, is known to the frame.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::relay::Relay;
 use crate::support::eventually;
 use crate::support::peer::Peer;
 use crate::support::siblings::PRE_TRIGGER;
 use crate::support::stage::hook;
-use crate::support::wire::{From, Wire};
 use crate::support::worker::Worker;
 use crate::world::World;
 
@@ -53,14 +53,9 @@ impl Prober {
     }
 }
 
-/// When a worker was asked as the gate.
-fn asked(wire: &Wire, since: usize) -> Vec<Instant> {
-    let passed = wire.passed().into_iter().skip(since);
-    passed
-        .filter(|one| one.from == From::Engine)
-        .filter(|one| one.frame["type"] == "invokefunction" && one.frame["function_id"] == "approval::gate")
-        .map(|one| one.at)
-        .collect()
+/// When a worker was asked as the gate, behind a mark.
+fn asked(relay: &Relay, since: usize) -> Vec<Instant> {
+    relay.asked("approval::gate").split_off(since)
 }
 
 async fn standing_by(worker: &Worker) {
@@ -83,14 +78,14 @@ async fn one_gate_is_bound(world: &World) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_standby_takes_over_within_two_seconds_and_two_gates_never_serve() {
     let mut world = World::start(json!({"rules": ["!approval::*", "demo::*"]})).await;
-    let spare = Wire::in_front_of(&world.wire_target()).await;
+    let spare = Relay::in_front_of(&world.wire_target()).await;
     for end in ["KILL", "TERM"] {
         let mut second = Worker::start(&["--url", &spare.url()]);
         standing_by(&second).await;
-        let (mark, spare_mark) = (world.wire.mark(), spare.mark());
+        let (mark, spare_mark) = (asked(&world.relay, 0).len(), asked(&spare, 0).len());
         let prober = Prober::start(&world.console);
         eventually("the first worker to be asked", || async {
-            (asked(&world.wire, mark).len() > 20).then_some(())
+            (asked(&world.relay, mark).len() > 20).then_some(())
         })
         .await;
         assert!(asked(&spare, spare_mark).is_empty(), "the standby was asked");
@@ -105,7 +100,7 @@ async fn the_standby_takes_over_within_two_seconds_and_two_gates_never_serve() {
         let gap = prober.longest_gap().await;
         println!("after SIG{end} there was no gate for {} ms", gap.as_millis());
         assert!(gap <= TAKE_OVER, "no gate for {gap:?} after {end}");
-        let (last, first) = (asked(&world.wire, mark), asked(&spare, spare_mark));
+        let (last, first) = (asked(&world.relay, mark), asked(&spare, spare_mark));
         assert!(last.iter().max() < first.iter().min(), "both were asked at one time after {end}");
         one_gate_is_bound(&world).await;
 
@@ -120,7 +115,7 @@ async fn the_standby_takes_over_within_two_seconds_and_two_gates_never_serve() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gate_that_lost_its_connection_stands_by_behind_the_one_that_took_over() {
     let world = World::start(json!({"rules": ["!approval::*", "demo::*"]})).await;
-    let spare = Wire::in_front_of(&world.wire_target()).await;
+    let spare = Relay::in_front_of(&world.wire_target()).await;
     let mut second = Worker::start(&["--url", &spare.url()]);
     standing_by(&second).await;
     world.wire.refuse(true);
@@ -129,9 +124,9 @@ async fn a_gate_that_lost_its_connection_stands_by_behind_the_one_that_took_over
     world.wire.refuse(false);
     world.worker.logged("that the name is taken", |line| line.contains("standing by")).await;
     one_gate_is_bound(&world).await;
-    let (mark, spare_mark) = (world.wire.mark(), spare.mark());
+    let (mark, spare_mark) = (asked(&world.relay, 0).len(), asked(&spare, 0).len());
     assert_eq!(world.gate("s", "c").await.as_deref(), Some("hold"));
-    assert_eq!((asked(&world.wire, mark).len(), asked(&spare, spare_mark).len()), (0, 1));
+    assert_eq!((asked(&world.relay, mark).len(), asked(&spare, spare_mark).len()), (0, 1));
     // What one gate held, the other decides.
     second.crash().await;
     eventually("the first worker to serve again", || async {

@@ -69,7 +69,7 @@ async fn survives(outage: Outage) {
     assert_eq!(world.gate("s", "c").await.as_deref(), Some("hold"));
     assert_eq!(judged(&world.console, 0).await.as_deref(), Some("continue"));
     let before = standing(&world).await;
-    let (connections, requests) = (world.wire.connections(), world.siblings.peer.bind_requests().len());
+    let (connections, requests) = (world.relay.connections(), world.siblings.peer.bind_requests().len());
 
     let requests_before = match outage {
         Outage::Cut(length) => {
@@ -108,7 +108,7 @@ async fn survives(outage: Outage) {
     assert!(answers.iter().all(|answer| answer == "deny"), "{outage:?}: judged by old rules: {answers:?}");
 
     assert_eq!(standing(&world).await, before, "{outage:?}");
-    assert_eq!(world.wire.connections(), connections + 1, "{outage:?}: connected more than once");
+    assert_eq!(world.relay.connections(), connections + 1, "{outage:?}: connected more than once");
     let requests = world.siblings.peer.bind_requests().len() - requests_before;
     assert_eq!(requests, 4, "{outage:?}: each binding is asked for once");
     assert_eq!(world.worker.ready_lines(), 2, "{outage:?}");
@@ -203,7 +203,7 @@ async fn calls_that_an_engine_froze_past_their_time_are_denied_and_leave_nothing
 /// Calls keep coming while the engine is frozen and thawed. Each is answered; it is held if and only if it has a record.
 async fn frozen_for(length: Duration) {
     let world = World::start(rules("demo::*")).await;
-    let connections = world.wire.connections();
+    let connections = world.relay.connections();
     let over = Arc::new(AtomicBool::new(false));
     let callers: Vec<_> = (0..8)
         .map(|caller| {
@@ -250,6 +250,6 @@ async fn frozen_for(length: Duration) {
     })
     .await;
     assert!(settled.is_some(), "held {} but the inbox shows {}", held.len(), world.inbox().await.len());
-    assert_eq!(world.wire.connections(), connections, "a frozen engine is no lost one");
+    assert_eq!(world.relay.connections(), connections, "a frozen engine is no lost one");
     assert_eq!(world.worker.ready_lines(), 1);
 }

@@ -24,7 +24,10 @@ const MARKER: &str = "approval_gate_outbox";
 
 /// The calls that a harness has been told to go on with: a call is applied once, later decisions find nothing waiting.
 #[derive(Clone, Default)]
-pub struct Harness(Arc<Mutex<HashMap<(String, String), Vec<String>>>>);
+pub struct Harness(Arc<Mutex<Told>>);
+
+/// The actions that came for a call, by session and call id.
+type Told = HashMap<(String, String), Vec<String>>;
 
 impl Harness {
     /// As a function of the siblings.
