@@ -60,7 +60,7 @@ fn play(seed: u64) -> Result<run::Tally, String> {
     Err(format!(
         "{failure}\nsmallest script, dice {}:\n{}\nplay it again: MODEL_SEED={seed} MODEL_TRACE=1 cargo test --test model -- --nocapture",
         smallest.dice,
-        smallest.steps.iter().map(|step| format!("  {step:?}\n")).collect::<String>(),
+        smallest.steps.iter().map(|step| format!("  {step:?}")).collect::<Vec<_>>().join("\n"),
     ))
 }
 
