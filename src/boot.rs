@@ -138,12 +138,9 @@ impl Worker {
 /// What an earlier run left undone is done once the worker serves again; it never delays serving.
 pub async fn after_connect(context: &Context) {
     context.events.listeners_known();
-    match context.inbox.send_what_was_left().await {
-        Ok(0) => {}
-        Ok(events) => tracing::info!(events, "resolved events of an earlier run were sent"),
-        Err(error) => {
-            tracing::warn!(%error, "the inbox could not be looked through for events of an earlier run");
-        }
+    let events = context.inbox.send_what_was_left().await;
+    if events > 0 {
+        tracing::info!(events, "resolved events of an earlier run were sent");
     }
     match context.inbox.reconcile(&context.harness).await {
         0 => {}

@@ -16,7 +16,7 @@ use serde_json::value::to_raw_value;
 
 pub use listeners::Listeners;
 
-use crate::iii::{Fire, Provider};
+use crate::iii::{CallError, Fire, Provider};
 use crate::siblings::SharedEngine;
 use crate::wire::events::{PendingCreatedEvent, PendingResolvedEvent};
 use crate::wire::record::PendingApprovalRecord;
@@ -52,18 +52,26 @@ impl Events {
         Arc::clone(&self.resolved) as Arc<dyn Provider>
     }
 
+    /// Which connection events go out on at this moment.
+    pub fn connection(&self) -> u64 {
+        self.engine.connection()
+    }
+
     /// A call is held.
     pub fn created(&self, record: &PendingApprovalRecord) {
         let payload = PendingCreatedEvent::new(record.clone());
         let _ = self.send(&self.created, &record.session_id, record.session_metadata.as_ref(), &payload);
     }
 
-    /// A hold has left the inbox. Says whether it was put on the wire for every listener; it was not when there is no
-    /// connection, or the listeners of a new one are not known yet.
-    pub fn resolved(&self, event: &PendingResolvedEvent) -> bool {
-        self.send(&self.resolved, &event.session_id, event.session_metadata.as_ref(), event)
+    /// A hold has left the inbox. Says on which connection that was told; `None` when there was none, or its listeners
+    /// are not known yet, and it has to be told again. A connection that is lost afterwards may have swallowed it.
+    pub fn resolved(&self, event: &PendingResolvedEvent) -> Option<u64> {
+        let connection = self.engine.connection();
+        let told = self.send(&self.resolved, &event.session_id, event.session_metadata.as_ref(), event);
+        told.then_some(connection)
     }
 
+    /// False if the connection or its listeners were missing; any other failure would be one again.
     fn send(
         &self,
         listeners: &Listeners,
@@ -83,7 +91,7 @@ impl Events {
                 return true;
             }
         };
-        let mut sent = known;
+        let mut told = known;
         for listener in matching {
             let fire = Fire {
                 function_id: &listener.function_id,
@@ -92,10 +100,10 @@ impl Events {
                 namespace: listener.namespace.as_deref(),
             };
             if let Err(error) = self.engine.fire(&fire) {
+                told &= !matches!(error, CallError::NotConnected | CallError::ConnectionLost { .. });
                 tracing::warn!(function_id = listener.function_id, %error, "an event could not be sent");
-                sent = false;
             }
         }
-        sent
+        told
     }
 }

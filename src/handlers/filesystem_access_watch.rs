@@ -14,6 +14,7 @@ use super::gate::{BUDGET, WRITE_RESERVE};
 use crate::clock::Deadline;
 use crate::fsaccess::{self, AccessRequest, Severity, StandDown};
 use crate::hold::{Arrival, HoldKey, MAX_ID_BYTES};
+use crate::keep::in_progress::Ticket;
 use crate::redact;
 use crate::wire::hook::{HookOutput, WatchInput};
 use crate::wire::record::PendingApprovalRecord;
@@ -51,6 +52,7 @@ async fn consider(context: &Context, input: &WatchInput) -> Result<(), StandDown
     if let Some(stand_down) = fsaccess::stands_down(&request, workspace(input)) {
         return Err(stand_down);
     }
+    let ticket = context.inbox.arrived(&input.session_id, &input.turn_id);
     let root = request.requested_root.as_str();
     let granted = context.harness.grants(key.session_id(), deadline).await.map_err(|error| {
         tracing::debug!(%error, "the grants of the session cannot be read");
@@ -66,7 +68,7 @@ async fn consider(context: &Context, input: &WatchInput) -> Result<(), StandDown
     if fsaccess::covered_by(root, denied.iter().map(String::as_str)) {
         return Err(StandDown::DeniedBefore);
     }
-    ask(context, input, key, request, deadline).await
+    ask(context, input, key, request, ticket, deadline).await
 }
 
 /// The last rung, and the hold. All of it under the key's lock, so that a count and its hold belong together.
@@ -75,6 +77,7 @@ async fn ask(
     input: &WatchInput,
     key: HoldKey,
     request: AccessRequest,
+    ticket: Ticket,
     deadline: Deadline,
 ) -> Result<(), StandDown> {
     let unavailable = |error: &dyn Display| {
@@ -84,11 +87,8 @@ async fn ask(
     let call = &input.call;
     let record = PendingApprovalRecord::for_function(&input.session_id, &input.turn_id, input.depth, call)
         .asking_for(request);
-    let slot = context
-        .inbox
-        .open(key.clone(), &input.turn_id, deadline)
-        .await
-        .map_err(|error| unavailable(&error))?;
+    let slot =
+        context.inbox.open(key.clone(), ticket, deadline).await.map_err(|error| unavailable(&error))?;
     let arrival = slot.arrival(&record);
     if arrival == Arrival::Redelivery {
         return Ok(());

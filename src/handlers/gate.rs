@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::Context;
 use crate::clock::Deadline;
 use crate::hold::{Arrival, HoldKey, MAX_ID_BYTES};
+use crate::keep::in_progress::Ticket;
 use crate::keep::inbox::HoldError;
 use crate::policy::{self, Decision, Question};
 use crate::wire::denial;
@@ -40,13 +41,14 @@ pub(super) async fn gate(context: Arc<Context>, payload: Box<RawValue>) -> HookO
         Ok(_) => return does_not_fit("turn_id", "is longer than 512 bytes"),
         Err(bad) => return does_not_fit(bad.field, bad.problem),
     };
+    let ticket = context.inbox.arrived(&input.session_id, &input.turn_id);
     let policy = context.config.policy();
     let settings = context.settings.for_gate(&input.session_id, &policy, deadline).await;
     let verdict = policy::decide(&question, &settings, &policy);
     match verdict.decision {
         Decision::Continue => HookOutput::Continue,
         Decision::Deny => HookOutput::deny(verdict.denial_text()),
-        Decision::Hold => match hold(&context, &input, call, key, deadline).await {
+        Decision::Hold => match hold(&context, &input, call, key, ticket, deadline).await {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::error!(session_id = input.session_id, error = %Chain(&error), "a call could not be held");
@@ -65,13 +67,14 @@ async fn hold(
     input: &HookInput,
     call: &HookCall,
     key: HoldKey,
+    ticket: Ticket,
     deadline: Deadline,
 ) -> Result<HookOutput, HoldError> {
     let record = PendingApprovalRecord::for_function(&input.session_id, &input.turn_id, input.depth, call);
     if context.inbox.was_released(&record) {
         return Ok(HookOutput::Continue);
     }
-    let slot = context.inbox.open(key, &input.turn_id, deadline).await?;
+    let slot = context.inbox.open(key, ticket, deadline).await?;
     // Once more, because a decision may have been taken while we waited for the key.
     if context.inbox.was_released(&record) {
         return Ok(HookOutput::Continue);

@@ -23,6 +23,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// An answer as a stand-in for the engine gives it; `None` is an answer without a value.
+    pub fn new(function_id: impl Into<String>, result: Option<Box<RawValue>>) -> Self {
+        Self { function_id: function_id.into(), result }
+    }
+
     /// Whether the answer has no value at all.
     pub fn is_absent(&self) -> bool {
         self.result.is_none()

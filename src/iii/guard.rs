@@ -16,10 +16,10 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use super::connection::Link;
 
 /// An answer that took longer than this came after its call was noted, even on a busy machine, where the engine's task
-/// can be set aside in the middle of the gap.
-const SAFE_AFTER: Duration = Duration::from_millis(5);
-/// Answers that may wait for their repetition.
-const MAX_WAITING: usize = 4096;
+/// can be set aside for tens of milliseconds in the middle of the gap.
+const SAFE_AFTER: Duration = Duration::from_millis(100);
+/// Answers that may wait for their repetition: at the delay in use, those of 40,000 calls a second.
+const MAX_WAITING: usize = 8192;
 /// Bytes of answers that may wait for their repetition.
 const MAX_WAITING_BYTES: usize = 16 << 20;
 

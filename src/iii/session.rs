@@ -71,7 +71,7 @@ pub struct Timings {
     pub missing_type: Duration,
     /// Until a binding is sent again that was refused for another reason.
     pub refused_binding: Duration,
-    /// Until an answer given within 5 ms is repeated, at most; half of it at least. Zero for never.
+    /// Until an answer given within 100 ms is repeated, at most; half of it at least. Zero for never.
     pub repeat_answer: Duration,
     /// Handlers that may be waiting for something at once; further calls are refused.
     pub max_running: usize,
@@ -88,7 +88,7 @@ impl Default for Timings {
             function_conflict: Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(5) },
             missing_type: Duration::from_secs(3),
             refused_binding: Duration::from_secs(30),
-            repeat_answer: Duration::from_millis(20),
+            repeat_answer: Duration::from_millis(200),
             max_running: 4096,
         }
     }

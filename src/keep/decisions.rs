@@ -22,6 +22,8 @@ struct Deciding {
     settled: bool,
     /// An earlier decision whose answer never came: it may have taken effect.
     unanswered: Option<Outcome>,
+    /// The hold has left the inbox meanwhile: nothing is remembered once the decision has come to its end.
+    gone: bool,
 }
 
 /// The right to carry out one decision. Dropping it gives the hold back, whatever happened to the holder.
@@ -58,7 +60,9 @@ impl Decisions {
     /// The hold is gone; nothing about it is needed any more.
     pub fn forget(&self, identity: &str) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        if table.get(identity).is_some_and(|deciding| deciding.now.is_none()) {
+        let Some(deciding) = table.get_mut(identity) else { return };
+        deciding.gone = true;
+        if deciding.now.is_none() {
             table.remove(identity);
         }
     }
@@ -113,7 +117,7 @@ impl Drop for Claim {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(deciding) = table.get_mut(&self.identity) {
             deciding.now = None;
-            if deciding.unanswered.is_none() || deciding.settled {
+            if deciding.unanswered.is_none() || deciding.settled || deciding.gone {
                 table.remove(&self.identity);
             }
         }
@@ -158,6 +162,16 @@ mod tests {
         decisions.claim("h", ending(Outcome::Allow)).unwrap().unanswered();
         assert_eq!(decisions.len(), 1);
         decisions.forget("h");
+        assert!(decisions.is_empty());
+    }
+
+    #[test]
+    fn a_hold_that_goes_while_it_is_decided_leaves_nothing_when_the_answer_never_comes() {
+        let decisions = Decisions::default();
+        let claim = decisions.claim("h", ending(Outcome::Allow)).unwrap();
+        decisions.forget("h");
+        assert_eq!(decisions.under_way("h"), Some(ending(Outcome::Allow)));
+        claim.unanswered();
         assert!(decisions.is_empty());
     }
 }

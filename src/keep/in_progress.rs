@@ -1,4 +1,4 @@
-//! Holds that are being written at this moment, so that a turn or session that ends meanwhile reaches them too.
+//! Calls that may come to be held at this moment, so that a turn or session that ends meanwhile reaches them too.
 //!
 //! A purge lists the store. A record whose write is still under way is not there yet and would stay for ever.
 
@@ -30,7 +30,7 @@ pub struct Ticket {
 }
 
 impl InProgress {
-    /// A hold of this turn is about to be written.
+    /// A call of this turn has arrived and may be held.
     pub fn begin(&self, session_id: &str, turn_id: &str) -> Ticket {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let number = inner.next;

@@ -5,7 +5,7 @@
 //! A removal is decided by an atomic swap (see `taking`). A write whose answer comes too late, or never, is taken
 //! back by the task that made it, which keeps the key's lock until the store is known to be right.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -51,6 +51,8 @@ pub(super) struct Inner {
     pub(super) released: Released,
     progress: InProgress,
     pub(super) background: Background,
+    /// Markers that stand although their event was sent, by event id, and on which connection it was.
+    pub(super) told: Mutex<HashMap<String, u64>>,
     reported: Mutex<HashSet<u64>>,
 }
 
@@ -115,14 +117,20 @@ impl Inbox {
                 released: Released::default(),
                 progress: InProgress::default(),
                 background,
+                told: Mutex::default(),
                 reported: Mutex::default(),
             }),
         }
     }
 
+    /// A call of this turn has arrived and may come to be held. Taken before anything is waited for: a turn or
+    /// session that ends from then on reaches the hold, also while it is not written yet.
+    pub fn arrived(&self, session_id: &str, turn_id: &str) -> Ticket {
+        self.inner.progress.begin(session_id, turn_id)
+    }
+
     /// Opens the place under a key for an arriving call: waits for the key's lock and reads the row.
-    pub async fn open(&self, key: HoldKey, turn_id: &str, deadline: Deadline) -> Result<Slot, HoldError> {
-        let ticket = self.inner.progress.begin(key.session_id(), turn_id);
+    pub async fn open(&self, key: HoldKey, ticket: Ticket, deadline: Deadline) -> Result<Slot, HoldError> {
         let row = key.row();
         let guard = tokio::time::timeout_at(deadline.instant(), self.inner.locks.lock(&row))
             .await
@@ -130,6 +138,12 @@ impl Inbox {
         let value =
             self.inner.state.get(Scope::Pending, &row, deadline).await.map_err(HoldError::Unavailable)?;
         self.report_unreadable(&value);
+        if let StoredRow::Resolved(marker) = StoredRow::read(&value)
+            && !self.finish(&row, &marker, &guard).await
+        {
+            // What would be written here would swallow the event of the hold before.
+            return Err(HoldError::Unavailable(CallError::NotConnected));
+        }
         let live = Live::read(&value);
         Ok(Slot { inbox: self.clone(), row, ticket, guard, live })
     }
@@ -287,10 +301,12 @@ impl Inbox {
         }
     }
 
-    /// What is kept in memory, for leak checks: locked keys, decisions, writes under way, background work.
-    pub fn counts(&self) -> [usize; 4] {
+    /// What is kept in memory, for leak checks: locked keys, decisions, writes under way, markers
+    /// whose event was sent, background work.
+    pub fn counts(&self) -> [usize; 5] {
         let inner = &self.inner;
-        [inner.locks.len(), inner.decisions.len(), inner.progress.len(), inner.background.running()]
+        let told = inner.told.lock().unwrap_or_else(PoisonError::into_inner).len();
+        [inner.locks.len(), inner.decisions.len(), inner.progress.len(), told, inner.background.running()]
     }
 }
 
@@ -342,7 +358,7 @@ impl Slot {
             let _ = answer.send(Err(HoldError::Unavailable(error)));
             return;
         }
-        let identity = record.hold_id.insert(Uuid::new_v4().to_string()).clone();
+        let identity = record.assign_hold_id(&Uuid::new_v4().to_string());
         let state = &self.inbox.inner.state;
         let patience = Deadline::after(WRITE_PATIENCE);
         match state.swap(Scope::Pending, &self.row, &record.stored(), patience).await {
@@ -354,7 +370,13 @@ impl Slot {
             Ok(_) => {
                 self.inbox.inner.events.created(&record);
                 if answer.send(Ok(())).is_err() {
-                    self.inbox.remove_locked(&self.row, &identity, &Ending::ABORTED, &self.guard).await;
+                    for attempt in 0..PURGE_TRIES {
+                        let (row, guard) = (&self.row, &self.guard);
+                        if self.inbox.remove_locked(row, &identity, &Ending::ABORTED, guard).await {
+                            break;
+                        }
+                        tokio::time::sleep(retry_delay(attempt)).await;
+                    }
                 }
             }
             Err(error) => {

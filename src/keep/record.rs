@@ -1,6 +1,5 @@
 //! What a pending record means to the inbox: which hold it is, whether two of them ask the same, where it stands.
 
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::fsaccess;
@@ -102,6 +101,15 @@ impl PendingApprovalRecord {
         })
     }
 
+    /// The id of the event that tells its end: what is random in the hold's own id, and not the digest beside it.
+    pub fn event_id(&self) -> String {
+        let identity = self.identity();
+        match self.hold_id.as_deref().and_then(|id| id.split_once(':')) {
+            Some((random, _)) => random.to_owned(),
+            None => identity,
+        }
+    }
+
     /// The key of the row that its own ids name.
     pub fn row(&self) -> String {
         format!("{}/{}", self.session_id, self.function_call_id)
@@ -120,10 +128,5 @@ impl PendingApprovalRecord {
     pub fn requested_root(&self) -> Option<&str> {
         let request = self.access_request.as_ref().filter(|_| self.kind == PendingKind::FilesystemAccess);
         request.map(|request| request.requested_root.as_str())
-    }
-
-    /// As it is stored. A record always has a JSON form: its keys are text and it holds no other numbers than JSON's.
-    pub fn stored(&self) -> Value {
-        serde_json::to_value(self).unwrap_or_default()
     }
 }

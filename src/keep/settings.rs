@@ -22,6 +22,9 @@ const GATE_READ: Duration = Duration::from_millis(1_500);
 /// How long reading, or reading and writing, may take for a caller that changes settings.
 const CALLER_BUDGET: Duration = Duration::from_secs(10);
 
+/// A write without an answer may still arrive; how long it is waited for before the next change of the session.
+const LATE_WRITE: Duration = Duration::from_secs(2);
+
 /// Why settings could not be read or changed.
 #[derive(Debug, Error)]
 pub enum SettingsError {
@@ -152,17 +155,29 @@ impl SettingsKeep {
         Ok(existed)
     }
 
-    /// Writes the record; a lost answer is settled by reading what stands there.
+    /// Writes the record; a lost answer is settled by reading what stands there. A write that is not there yet may
+    /// still arrive, so the session's turn is kept for a while: it must not land on a later change.
     async fn write(&self, session_id: &str, value: &Value, deadline: Deadline) -> Result<(), CallError> {
-        let tried =
-            self.state.swap(Scope::Settings, session_id, value, deadline.at_most(CALLER_BUDGET / 2)).await;
-        match tried {
-            Err(CallError::Deadline { function_id, waited_ms }) => {
-                let standing = self.state.get(Scope::Settings, session_id, deadline).await?;
-                if standing == *value { Ok(()) } else { Err(CallError::Deadline { function_id, waited_ms }) }
+        let budget = deadline.at_most(CALLER_BUDGET / 2);
+        match self.state.swap(Scope::Settings, session_id, value, budget).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.never_sent() => Err(error),
+            Err(error) => {
+                if self.stands(session_id, value, deadline).await {
+                    return Ok(());
+                }
+                tokio::time::sleep(LATE_WRITE).await;
+                if self.stands(session_id, value, Deadline::after(GATE_READ)).await {
+                    Ok(())
+                } else {
+                    Err(error)
+                }
             }
-            written => written.map(drop),
         }
+    }
+
+    async fn stands(&self, session_id: &str, value: &Value, deadline: Deadline) -> bool {
+        self.state.get(Scope::Settings, session_id, deadline).await.is_ok_and(|standing| standing == *value)
     }
 }
 

@@ -8,10 +8,11 @@
 //! A crash after 1 leaves a marker, which the next start sends and deletes; a crash after 2 repeats the event with
 //! the same `event_id`. Readers skip markers. All of it happens under the key's lock, witnessed by the guard.
 
+use std::collections::HashMap;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
-use uuid::Uuid;
 
 use super::background::retry_delay;
 use super::inbox::{Inbox, Live, REMOVAL_BUDGET};
@@ -23,8 +24,8 @@ use crate::siblings::state::Scope;
 use crate::wire::events::PendingResolvedEvent;
 use crate::wire::record::{ResolvedMarker, StoredRow};
 
-/// How often a marker is tried again before it is left to the next connection or start.
-const SEND_TRIES: u32 = 12;
+/// How often the deletion of a marker is tried again before it is left to the next start.
+const DELETE_TRIES: u32 = 60;
 /// A write without an answer may still arrive; how long the store is watched for it.
 const LATE_WRITE: Duration = Duration::from_secs(2);
 /// How often a record that must not stay is looked for before the next start's reconciling has to do it.
@@ -63,85 +64,123 @@ impl Inbox {
         identity: &str,
         ending: &Ending,
         deadline: Deadline,
-        _guard: &KeyGuard,
+        guard: &KeyGuard,
     ) -> Result<bool, CallError> {
         let state = &self.inner.state;
         let standing = state.get(Scope::Pending, row, deadline).await?;
         let live = match StoredRow::read(&standing) {
-            StoredRow::Live(record) => Live::of(*record),
-            // An earlier try of this removal got as far as the marker, and did not learn that it had.
+            StoredRow::Live(record) if record.identity() == identity => Live::of(*record),
+            // An earlier try of ours took it and was not told so.
             StoredRow::Resolved(marker) if marker.hold_id == identity => {
-                self.send_and_delete(row, &marker).await;
-                return Ok(true);
+                return Ok(self.finish(row, &marker, guard).await);
             }
-            _ => return Ok(self.gone(identity)),
+            _ => {
+                self.inner.decisions.forget(identity);
+                return Ok(false);
+            }
         };
-        if live.identity != identity {
-            return Ok(self.gone(identity));
-        }
         let marker = marker(row, &live, ending);
         let swapped_out = match state.swap(Scope::Pending, row, &marker.stored(), deadline).await {
+            // Our own marker came out: the store carried the swap out twice, and this is the second one's answer. The
+            // first one replaced what was read above.
+            Ok(old) if is_marker(&old, identity) => standing,
             Ok(old) => old,
-            // The answer was lost. Which marker stands there says whether the swap took place; under the key's lock
-            // it replaced what was read above.
-            Err(CallError::Deadline { .. }) if self.stands(row, &marker.event_id).await => standing,
-            Err(error) => return Err(error),
+            Err(error) if error.never_sent() => return Err(error),
+            // The answer was lost. Whether the marker stands there says whether the swap took place; under the key's
+            // lock it replaced what was read above. It may also land later.
+            Err(_) if self.stands(row, identity).await => standing,
+            Err(error) => {
+                self.look_again(row, identity);
+                return Err(error);
+            }
         };
         match Live::read(&swapped_out) {
             Some(taken) if taken.identity == identity => {
-                self.send_and_delete(row, &marker).await;
+                self.finish(row, &marker, guard).await;
                 Ok(true)
             }
             // Somebody outside wrote between the read and the swap: what was there goes back.
             Some(_) => {
                 state.swap(Scope::Pending, row, &swapped_out, Deadline::after(REMOVAL_BUDGET)).await?;
-                Ok(self.gone(identity))
+                Ok(false)
             }
             None => {
-                let _ = state.delete(Scope::Pending, row, Deadline::after(REMOVAL_BUDGET)).await;
-                Ok(self.gone(identity))
+                self.delete_marker(row, &marker).await;
+                Ok(false)
             }
         }
     }
 
-    /// The hold is not there any more; nothing about it is needed.
-    fn gone(&self, identity: &str) -> bool {
-        self.inner.decisions.forget(identity);
-        false
-    }
-
-    /// Steps 2 and 3. The answer to the deletion also says that the event reached the engine, which was sent before it
-    /// on the same connection; without that answer both are done again, the event under the same id.
-    async fn send_and_delete(&self, row: &str, marker: &ResolvedMarker) {
+    /// Tells the listeners of a marker that stands there, and deletes it. False if there was no connection to tell them
+    /// on: then the marker stays, and the next connection is told.
+    pub(super) async fn finish(&self, row: &str, marker: &ResolvedMarker, _guard: &KeyGuard) -> bool {
         self.inner.decisions.forget(&marker.hold_id);
-        let deadline = Deadline::after(REMOVAL_BUDGET);
-        let sent = self.inner.events.resolved(&marker.event);
-        if sent && self.inner.state.delete(Scope::Pending, row, deadline).await.is_ok() {
-            return;
+        let told = self.tell(marker);
+        if told {
+            self.delete_marker(row, marker).await;
         }
-        let (inbox, row, event_id) = (self.clone(), row.to_owned(), marker.event_id.clone());
+        told
+    }
+
+    /// Sends the event, unless it was sent on this very connection before. One that was sent on an earlier connection
+    /// may have been lost with it; the repeat has the same id.
+    fn tell(&self, marker: &ResolvedMarker) -> bool {
+        let now = self.inner.events.connection();
+        if self.told().get(&marker.event_id) == Some(&now) {
+            return true;
+        }
+        let connection = self.inner.events.resolved(&marker.event);
+        if let Some(connection) = connection {
+            self.told().insert(marker.event_id.clone(), connection);
+        }
+        connection.is_some()
+    }
+
+    fn told(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.inner.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A swap without an answer may have taken effect, or may still: its marker must not be left to the next start.
+    fn look_again(&self, row: &str, identity: &str) {
+        let (inbox, row, identity) = (self.clone(), row.to_owned(), identity.to_owned());
         self.inner.background.spawn(async move {
-            for attempt in 0..SEND_TRIES {
-                tokio::time::sleep(retry_delay(attempt)).await;
-                if inbox.send_left(&row, &event_id).await.is_ok() {
-                    return;
+            tokio::time::sleep(LATE_WRITE).await;
+            for attempt in 0..DELETE_TRIES {
+                let guard = inbox.inner.locks.lock(&row).await;
+                let found =
+                    inbox.inner.state.get(Scope::Pending, &row, Deadline::after(REMOVAL_BUDGET)).await;
+                match found.map(|value| StoredRow::read(&value)) {
+                    Ok(StoredRow::Resolved(marker)) if marker.hold_id == identity => {
+                        inbox.finish(&row, &marker, &guard).await;
+                        return;
+                    }
+                    Ok(_) => return,
+                    Err(_) => {}
                 }
+                drop(guard);
+                tokio::time::sleep(retry_delay(attempt)).await;
             }
-            tracing::warn!(row, "a marker is left to be sent at the next start");
         });
     }
 
     /// Removes a record whose call was not held after all. Nobody was told of it, so nobody is told now.
     pub(super) async fn take_back(&self, row: &str, identity: &str, _guard: &KeyGuard) {
         let state = &self.inner.state;
-        let mut looks_clean = false;
+        let (mut looks_clean, mut emptied) = (false, false);
         for attempt in 0..TAKE_BACK_TRIES {
             let deadline = Deadline::after(REMOVAL_BUDGET);
             match state.get(Scope::Pending, row, deadline).await {
                 Ok(value) if Live::read(&value).is_some_and(|live| live.identity == identity) => {
+                    emptied = true;
                     if state.swap(Scope::Pending, row, &Value::Null, deadline).await.is_ok()
                         && state.delete(Scope::Pending, row, deadline).await.is_ok()
                     {
+                        return;
+                    }
+                }
+                // Our own null, whose deletion failed.
+                Ok(Value::Null) if emptied => {
+                    if state.delete(Scope::Pending, row, deadline).await.is_ok() {
                         return;
                     }
                 }
@@ -158,45 +197,93 @@ impl Inbox {
         tracing::error!(row, "a record of a call that was denied could not be taken back");
     }
 
-    /// Sends and deletes the markers that an earlier run left behind; says how many.
-    pub async fn send_what_was_left(&self) -> Result<usize, CallError> {
+    /// Sends and deletes the markers that an earlier run or connection left behind, and says how many; while the store
+    /// fails, again and again until the connection is another one, which starts anew.
+    pub async fn send_what_was_left(&self) -> usize {
+        let connection = self.inner.events.connection();
+        let mut attempt = 0;
+        loop {
+            match self.try_to_send_what_was_left().await {
+                Ok(sent) => return sent,
+                Err(error) => {
+                    tracing::warn!(%error, "the inbox could not be looked through for events to send");
+                }
+            }
+            tokio::time::sleep(retry_delay(attempt)).await;
+            attempt += 1;
+            if self.inner.events.connection() != connection {
+                return 0;
+            }
+        }
+    }
+
+    async fn try_to_send_what_was_left(&self) -> Result<usize, CallError> {
         let rows = self.inner.state.list(Scope::Pending, Deadline::after(Duration::from_secs(10))).await?;
         let mut sent = 0;
         for value in &rows {
-            if let StoredRow::Resolved(found) = StoredRow::read(value) {
-                sent += usize::from(self.send_left(&found.row, &found.event_id).await?);
+            let StoredRow::Resolved(found) = StoredRow::read(value) else { continue };
+            let row = found.row.clone();
+            let guard = self.inner.locks.lock(&row).await;
+            let now = self.inner.state.get(Scope::Pending, &row, Deadline::after(REMOVAL_BUDGET)).await?;
+            if let StoredRow::Resolved(marker) = StoredRow::read(&now)
+                && marker.hold_id == found.hold_id
+            {
+                sent += usize::from(self.finish(&row, &marker, &guard).await);
             }
         }
         Ok(sent)
     }
 
-    /// Sends and deletes this marker, if it still stands there.
-    async fn send_left(&self, row: &str, event_id: &str) -> Result<bool, CallError> {
-        let _guard = self.inner.locks.lock(row).await;
-        let deadline = Deadline::after(REMOVAL_BUDGET);
-        let standing = self.inner.state.get(Scope::Pending, row, deadline).await?;
-        let StoredRow::Resolved(marker) = StoredRow::read(&standing) else { return Ok(false) };
-        if marker.event_id != event_id {
-            return Ok(false);
-        }
-        if !self.inner.events.resolved(&marker.event) {
-            return Err(CallError::NotConnected);
-        }
-        self.inner.state.delete(Scope::Pending, row, deadline).await?;
-        Ok(true)
+    /// Whether this very marker stands under the key.
+    async fn stands(&self, row: &str, identity: &str) -> bool {
+        let value = self.inner.state.get(Scope::Pending, row, Deadline::after(REMOVAL_BUDGET)).await;
+        value.is_ok_and(|value| is_marker(&value, identity))
     }
 
-    /// Whether this very marker stands under the key.
-    async fn stands(&self, row: &str, event_id: &str) -> bool {
-        let value = self.inner.state.get(Scope::Pending, row, Deadline::after(REMOVAL_BUDGET)).await;
-        value.is_ok_and(|value| {
-            matches!(StoredRow::read(&value), StoredRow::Resolved(marker) if marker.event_id == event_id)
-        })
+    /// Deletes a marker whose event was sent. A failure leaves it for a later try and then for the next start; if the
+    /// connection was lost meanwhile, the event may have been too and is sent once more.
+    async fn delete_marker(&self, row: &str, marker: &ResolvedMarker) {
+        let state = &self.inner.state;
+        if state.delete(Scope::Pending, row, Deadline::after(REMOVAL_BUDGET)).await.is_ok() {
+            self.told().remove(&marker.event_id);
+            return;
+        }
+        let (inbox, row, marker) = (self.clone(), row.to_owned(), marker.clone());
+        self.inner.background.spawn(async move {
+            for attempt in 0..DELETE_TRIES {
+                tokio::time::sleep(retry_delay(attempt)).await;
+                let _guard = inbox.inner.locks.lock(&row).await;
+                if inbox.try_delete_marker(&row, &marker).await {
+                    inbox.told().remove(&marker.event_id);
+                    return;
+                }
+            }
+            inbox.told().remove(&marker.event_id);
+            tracing::warn!(row, "a marker is left to be deleted at the next start");
+        });
+    }
+
+    /// Whether the marker is gone.
+    async fn try_delete_marker(&self, row: &str, marker: &ResolvedMarker) -> bool {
+        let deadline = Deadline::after(REMOVAL_BUDGET);
+        match self.inner.state.get(Scope::Pending, row, deadline).await {
+            Ok(value) if !is_marker(&value, &marker.hold_id) => true,
+            Ok(_) => {
+                self.tell(marker) && self.inner.state.delete(Scope::Pending, row, deadline).await.is_ok()
+            }
+            Err(_) => false,
+        }
     }
 }
 
+/// Whether this is the marker of the hold with this identity.
+fn is_marker(value: &Value, identity: &str) -> bool {
+    matches!(StoredRow::read(value), StoredRow::Resolved(marker) if marker.hold_id == identity)
+}
+
+/// The marker of a hold's end. One hold, one event id: two tries of which both took effect must not look like two ends.
 fn marker(row: &str, live: &Live, ending: &Ending) -> ResolvedMarker {
-    let event_id = Uuid::new_v4().to_string();
+    let event_id = live.record.event_id();
     let event = PendingResolvedEvent {
         reason: ending.reason.clone(),
         event_id: Some(event_id.clone()),

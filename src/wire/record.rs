@@ -50,15 +50,34 @@ pub struct PendingApprovalRecord {
     /// The access that is asked for, on a record of that kind.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_object")]
     pub access_request: Option<AccessRequest>,
-    /// Private: tells this hold from an earlier or later one of the same call. Absent on a record that an older
-    /// worker wrote.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Private to the store, never shown: which hold this is, as `<random id>:<digest of the call>`. Absent on a record
+    /// that an older worker wrote.
+    #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub hold_id: Option<String>,
-    /// Private: the digest of what was held, by which a redelivery is known. Absent as above.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The digest of the call, by which a redelivery is known. Not a field of its own: it is part of `hold_id`, whose
+    /// random part keeps anybody who sees the record from guessing arguments against it.
+    #[serde(skip)]
     #[schemars(skip)]
     pub digest: Option<String>,
+}
+
+impl PendingApprovalRecord {
+    /// Makes this a hold of its own.
+    pub fn assign_hold_id(&mut self, random: &str) -> String {
+        let hold_id = format!("{random}:{}", self.digest.as_deref().unwrap_or_default());
+        self.hold_id.insert(hold_id).clone()
+    }
+
+    /// As it is stored, the private field included.
+    pub fn stored(&self) -> Value {
+        // A record always has a JSON form: its keys are text and it holds no other numbers than JSON's.
+        let mut row = serde_json::to_value(self).unwrap_or_default();
+        if let (Some(fields), Some(hold_id)) = (row.as_object_mut(), &self.hold_id) {
+            fields.insert("hold_id".to_owned(), hold_id.as_str().into());
+        }
+        row
+    }
 }
 
 /// What a person is asked.
@@ -108,7 +127,11 @@ impl StoredRow {
         let read = if row.contains_key(ResolvedMarker::MARK) {
             ResolvedMarker::read(value).map(|marker| Self::Resolved(Box::new(marker)))
         } else {
-            decode_value(&Value::Object(in_contract_words(row))).map(|record| Self::Live(Box::new(record)))
+            decode_value(&Value::Object(in_contract_words(row))).map(|mut record: PendingApprovalRecord| {
+                let of_call = record.hold_id.as_deref().and_then(|id| id.split_once(':'));
+                record.digest = of_call.map(|(_, digest)| digest.to_owned());
+                Self::Live(Box::new(record))
+            })
         };
         read.unwrap_or_else(|invalid| Self::Unreadable(format!("{}: {}", invalid.field, invalid.what)))
     }

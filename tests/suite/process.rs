@@ -209,3 +209,11 @@ async fn a_worker_whose_peers_are_silent_still_ends_in_time() {
     stage.worker.signal("TERM").await;
     assert_eq!(stage.worker.ends_within(STOPS_WITHIN).await, Some(Some(0)));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_line_does_not_keep_the_worker_from_ending() {
+    let mut stage = Stage::start().await;
+    stage.wire.freeze(true);
+    stage.worker.signal("TERM").await;
+    assert_eq!(stage.worker.ends_within(STOPS_WITHIN + Duration::from_secs(1)).await, Some(Some(0)));
+}

@@ -39,13 +39,15 @@ fn a_record_leaves_out_what_is_absent_and_round_trips() {
 }
 
 #[test]
-fn the_private_fields_are_stored_and_read_back() {
-    let stored = row_with(&json!({"hold_id": "h_1", "digest": "d"}));
+fn the_private_field_is_stored_and_read_back_and_never_shown() {
+    let stored = row_with(&json!({"hold_id": "h_1:sha256:d"}));
 
     let record = live(&stored);
 
-    assert_eq!((record.hold_id.as_deref(), record.digest.as_deref()), (Some("h_1"), Some("d")));
-    assert_eq!(serde_json::to_value(&record).unwrap(), stored);
+    assert_eq!(record.hold_id.as_deref(), Some("h_1:sha256:d"));
+    assert_eq!(record.digest.as_deref(), Some("sha256:d"));
+    assert_eq!(record.stored(), stored);
+    assert_eq!(serde_json::to_value(&record).unwrap(), row());
 }
 
 #[test]
@@ -176,12 +178,14 @@ proptest! {
         depth: i64,
         filesystem: bool,
         title in prop::option::of(".{0,12}"),
-        hold_id in prop::option::of("[a-z0-9-]{0,12}"),
+        digest in "[a-z0-9:]{0,12}",
+        is_ours: bool,
         excerpt in prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), ".{0,9}".prop_map(Value::from)],
     ) {
         let [session_id, turn_id, function_call_id, function_id] = ids;
         let record = PendingApprovalRecord {
-            session_id, turn_id, function_call_id, function_id, pending_at, depth, hold_id,
+            session_id, turn_id, function_call_id, function_id, pending_at, depth,
+            hold_id: is_ours.then(|| format!("h_1:{digest}")),
             kind: if filesystem { PendingKind::FilesystemAccess } else { PendingKind::Function },
             arguments_excerpt: excerpt,
             assistant_excerpt: None,
@@ -191,9 +195,9 @@ proptest! {
             access_request: filesystem.then(|| AccessRequest {
                 requested_root: "/a".into(), attempted_path: "b".into(), error_code: "C215".into(),
             }),
-            digest: None,
+            digest: is_ours.then_some(digest),
         };
-        let stored = serde_json::to_value(&record).unwrap();
+        let stored = record.stored();
         prop_assert_eq!(StoredRow::read(&stored), StoredRow::Live(Box::new(record)));
     }
 }

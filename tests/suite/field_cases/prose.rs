@@ -42,7 +42,7 @@ pub async fn check(case: &mut Case<'_>, key: &str, expected: &Value) {
             let lists = [&answer["settings"]["approved_always"], &answer["settings"]["always_allow"]];
             case.expect(lists.iter().all(|list| **list == json!([])), || format!("{answer}"));
         }
-        ("FC-066", "must_not_appear_in") => must_not_appear(case, expected).await,
+        ("FC-066", "must_not_appear_in") => must_not_appear(case, expected),
         ("FC-081", "pending_at_after") => {
             let told = case.event_payloads()[0]["pending_at"].clone();
             let kept = case.pending().await[0]["pending_at"].clone();
@@ -224,7 +224,7 @@ async fn stored_after(case: &Case<'_>) {
     case.expect(fits, || format!("stored: {stored}"));
 }
 
-async fn must_not_appear(case: &Case<'_>, expected: &Value) {
+fn must_not_appear(case: &Case<'_>, expected: &Value) {
     let mut places = vec![("log", case.stage().worker.log_text())];
     places.extend(case.event_payloads().iter().map(|payload| ("event", visible_text(payload))));
     places.extend(case.answers.values().flatten().map(|reply| ("answer", shown(reply))));

@@ -5,11 +5,6 @@ use serde_json::{Map, Value};
 /// What a step answered, for `$from_step`: its cursor.
 pub type Cursors<'a> = &'a dyn Fn(u64) -> Value;
 
-/// For values that refer to no step.
-pub fn no_cursor(step: u64) -> Value {
-    panic!("there is no step {step} to take a cursor from")
-}
-
 /// The situations from the field.
 pub fn field_cases() -> Vec<Value> {
     let file: Value = serde_json::from_str(include_str!("../../cases/field-cases.json")).unwrap();

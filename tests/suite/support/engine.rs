@@ -22,7 +22,7 @@ pub struct Engine {
 
 enum Kind {
     Local(Box<local::Engine>),
-    Real { child: Child, place: TempDir },
+    Real(Box<(Child, TempDir)>),
 }
 
 /// What outlives an engine: the local one's stores, or the real one's directory.
@@ -34,11 +34,6 @@ pub struct Stopped {
 enum Rest {
     Local(Box<local::Stores>),
     Real(TempDir),
-}
-
-/// Whether the suite runs on a real engine.
-pub fn is_real() -> bool {
-    std::env::var_os(REAL_ENGINE).is_some()
 }
 
 /// A port of the loopback interface that nobody listens on.
@@ -108,24 +103,20 @@ impl Engine {
             TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.ok()
         })
         .await;
-        Self { kind: Kind::Real { child, place }, port }
+        Self { kind: Kind::Real(Box::new((child, place))), port }
     }
 
     pub fn url(&self) -> String {
         format!("ws://127.0.0.1:{}", self.port)
     }
 
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     /// Stops it as a crash would: connections drop without a close frame.
     pub async fn stop(self) -> Stopped {
         let rest = match self.kind {
             Kind::Local(engine) => Rest::Local(Box::new(engine.stop().await)),
-            Kind::Real { mut child, place } => {
-                child.kill().await.unwrap();
-                Rest::Real(place)
+            Kind::Real(mut real) => {
+                real.0.kill().await.unwrap();
+                Rest::Real(real.1)
             }
         };
         Stopped { port: self.port, rest }

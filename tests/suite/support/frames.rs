@@ -9,10 +9,6 @@ pub fn invoke(invocation_id: &str, function_id: &str, data: &Value) -> Value {
     json!({"type": "invokefunction", "invocation_id": invocation_id, "function_id": function_id, "data": data})
 }
 
-pub fn invoke_void(function_id: &str, data: &Value) -> Value {
-    json!({"type": "invokefunction", "function_id": function_id, "data": data, "action": {"type": "void"}})
-}
-
 pub fn register_function(id: &str) -> Value {
     json!({"type": "registerfunction", "id": id, "description": "a stand-in of the suite"})
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -28,7 +28,6 @@ pub struct Heard {
     pub data: Value,
     /// The binding's metadata, when it was an event.
     pub metadata: Option<Value>,
-    pub at: Instant,
 }
 
 /// A binding that the engine handed to the peer as provider.
@@ -38,7 +37,6 @@ pub struct Bind {
     pub trigger_type: String,
     pub function_id: String,
     pub config: Value,
-    pub metadata: Option<Value>,
 }
 
 #[derive(Default)]
@@ -50,8 +48,6 @@ struct Memory {
     bind_requests: Vec<Bind>,
     bind_refusal: HashMap<String, Value>,
     refused: HashMap<String, Refusal>,
-    rejected: Vec<Value>,
-    closed: bool,
 }
 
 /// See the module.
@@ -102,9 +98,7 @@ impl Peer {
                     listener.receive(&frame);
                 }
             }
-            let mut memory = memory.lock().unwrap();
-            memory.closed = true;
-            memory.waiting.clear();
+            memory.lock().unwrap().waiting.clear();
         });
         peer.call(frames::ANNOUNCE, json!({"runtime": "suite", "version": "0", "pid": std::process::id()}))
             .await
@@ -112,19 +106,9 @@ impl Peer {
         peer
     }
 
-    /// Whether the socket is gone.
-    pub fn is_closed(&self) -> bool {
-        self.memory.lock().unwrap().closed
-    }
-
     /// Writes a frame as it is.
     pub fn send(&self, frame: &Value) {
         let _ = self.out.send(Message::text(frame.to_string()));
-    }
-
-    /// Writes text that need not be a frame, nor JSON.
-    pub fn send_text(&self, text: &str) {
-        let _ = self.out.send(Message::text(text.to_owned()));
     }
 
     /// Calls and waits; silence fails the test.
@@ -159,11 +143,6 @@ impl Peer {
         self.memory.lock().unwrap().waiting.insert(id.clone(), send);
         self.send(&frames::invoke(&id, function_id, &data));
         tokio::time::timeout(limit, receive).await.ok().and_then(Result::ok)
-    }
-
-    /// Calls without wanting an answer.
-    pub fn fire(&self, function_id: &str, data: &Value) {
-        self.send(&frames::invoke_void(function_id, data));
     }
 
     /// Everything sent so far on this connection has been handled when this returns.
@@ -259,11 +238,6 @@ impl Peer {
         replies
     }
 
-    /// Registrations of this peer that the engine turned down.
-    pub fn rejected(&self) -> Vec<Value> {
-        self.memory.lock().unwrap().rejected.clone()
-    }
-
     /// Every call that reached this peer, oldest first.
     pub fn heard(&self) -> Vec<Heard> {
         self.memory.lock().unwrap().heard.clone()
@@ -298,7 +272,6 @@ impl Peer {
                     self.memory.lock().unwrap().refused.insert(id, refusal);
                 }
             }
-            Some("registrationrejected") => self.memory.lock().unwrap().rejected.push(frame.clone()),
             Some("ping") => self.send(&json!({"type": "pong"})),
             _ => {}
         }
@@ -328,7 +301,6 @@ impl Peer {
                 function_id: function_id.clone(),
                 data: data.clone(),
                 metadata: frame.get("metadata").cloned(),
-                at: Instant::now(),
             });
             memory.scripts.get_mut(&function_id).map(Script::next)
         };
@@ -355,7 +327,6 @@ impl Peer {
             trigger_type: text("trigger_type"),
             function_id: text("function_id"),
             config: frame["config"].clone(),
-            metadata: frame.get("metadata").cloned(),
         };
         let refusal = {
             let mut memory = self.memory.lock().unwrap();

@@ -10,7 +10,7 @@ use super::peer::Peer;
 use super::script::{Reply, Script};
 use super::siblings::Siblings;
 use super::wait::{eventually, within};
-use super::wire::{From, QUIET, Wire};
+use super::wire::{QUIET, Wire};
 use super::worker::Worker;
 
 pub const ENTRY: &str = "approval-gate";
@@ -58,7 +58,8 @@ pub struct Stage {
     pub worker: Worker,
     pub siblings: Siblings,
     pub console: Peer,
-    place: TempDir,
+    /// Holds the seed file for as long as the worker may read it.
+    _place: TempDir,
 }
 
 impl Stage {
@@ -106,7 +107,7 @@ impl Stage {
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let worker = Worker::start(&arguments);
-        Self { engine, wire, worker, siblings, console, place }
+        Self { engine, wire, worker, siblings, console, _place: place }
     }
 
     /// Crashes the worker and starts it again, without a seed.
@@ -120,11 +121,6 @@ impl Stage {
         self.worker = Worker::start(&["--url", &self.wire.url()]);
         self.worker.ready().await;
         self.listeners_live().await;
-    }
-
-    /// Where the test may put files.
-    pub fn place(&self) -> &std::path::Path {
-        self.place.path()
     }
 
     /// The two listeners of the console are bound at the worker.
@@ -270,12 +266,6 @@ impl Stage {
     pub fn bound(&self, trigger_type: &str) -> Vec<(String, String)> {
         let binds = self.siblings.peer.binds(trigger_type).into_iter();
         binds.map(|bind| (bind.id, bind.function_id)).collect()
-    }
-
-    /// Frames from the engine to the worker, for tests that look at both directions.
-    pub fn received_by_worker(&self, mark: usize) -> Vec<Value> {
-        let passed = self.wire.passed().into_iter().skip(mark);
-        passed.filter(|one| one.from == From::Engine).map(|one| one.frame).collect()
     }
 }
 

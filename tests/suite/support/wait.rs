@@ -30,12 +30,3 @@ pub async fn within<T, F: Future<Output = Option<T>>>(
         tokio::time::sleep(Duration::from_millis(4)).await;
     }
 }
-
-/// For asserting that something does *not* happen: lets it have its chance, bounded, and says whether it did.
-pub async fn happens_within<F: Future<Output = bool>>(limit: Duration, mut probe: impl FnMut() -> F) -> bool {
-    let mut look = || {
-        let seen = probe();
-        async move { seen.await.then_some(()) }
-    };
-    within(limit, &mut look).await.is_some()
-}

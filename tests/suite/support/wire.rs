@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -28,10 +28,7 @@ pub enum From {
 #[derive(Debug, Clone)]
 pub struct Passed {
     pub from: From,
-    /// Counts the worker's connections from 1.
-    pub connection: u64,
     pub frame: Value,
-    pub at: Instant,
 }
 
 /// What happens to a call of the worker that a fault matches.
@@ -45,8 +42,6 @@ pub enum Act {
     HoldAnswer(Latch),
     /// It takes effect, but the answer never comes.
     LoseAnswer,
-    /// The connection is cut instead of passing it on.
-    CutBefore,
     /// It is passed on, and the connection is cut when the answer comes.
     CutAfter,
 }
@@ -68,7 +63,6 @@ struct Shared {
     passed: Mutex<Vec<Passed>>,
     faults: Mutex<Vec<Fault>>,
     fates: Mutex<HashMap<String, AnswerFate>>,
-    connections: AtomicU64,
     attempts: AtomicU64,
     refusing: AtomicBool,
     frozen: watch::Sender<bool>,
@@ -92,7 +86,6 @@ impl Wire {
             passed: Mutex::default(),
             faults: Mutex::default(),
             fates: Mutex::default(),
-            connections: AtomicU64::new(0),
             attempts: AtomicU64::new(0),
             refusing: AtomicBool::new(false),
             frozen: watch::channel(false).0,
@@ -134,11 +127,6 @@ impl Wire {
         self.shared.attempts.load(Ordering::SeqCst)
     }
 
-    /// How many connections came about.
-    pub fn connections(&self) -> u64 {
-        self.shared.connections.load(Ordering::SeqCst)
-    }
-
     /// Breaks every matching call from now on.
     pub fn break_calls(&self, matches: impl Fn(&str, &Value) -> bool + Send + 'static, act: Act) {
         self.add(matches, act, None);
@@ -156,11 +144,6 @@ impl Wire {
     /// Takes all faults away.
     pub fn mend(&self) {
         self.shared.faults.lock().unwrap().clear();
-    }
-
-    /// All that passed so far.
-    pub fn passed(&self) -> Vec<Passed> {
-        self.shared.passed.lock().unwrap().clone()
     }
 
     /// How much passed so far: a mark to look behind later.
@@ -190,26 +173,25 @@ async fn relay(shared: Arc<Shared>, stream: TcpStream) {
         return;
     };
     let Some(engine) = open(&shared.engine).await else { return };
-    let connection = shared.connections.fetch_add(1, Ordering::SeqCst) + 1;
     let mut cut = shared.cut.subscribe();
     cut.mark_unchanged();
     let (mut to_worker, mut from_worker) = worker.split();
     let (mut to_engine, mut from_engine) = engine.split();
     let (worker_out, mut worker_queue) = mpsc::unbounded_channel::<Message>();
     let (engine_out, mut engine_queue) = mpsc::unbounded_channel::<Message>();
-    let side = Side { shared: shared.clone(), connection, worker_out, engine_out };
+    let side = Side { shared: shared.clone(), worker_out, engine_out };
     let upward = async {
         while let Some(Ok(message)) = from_worker.next().await {
             thawed(&side.shared).await;
             if !matches!(message, Message::Close(_)) {
-                side.from_worker(message);
+                side.pass_up(message);
             }
         }
     };
     let downward = async {
         while let Some(Ok(message)) = from_engine.next().await {
             thawed(&side.shared).await;
-            side.from_engine(message);
+            side.pass_down(message);
         }
     };
     let write_up = async {
@@ -227,13 +209,20 @@ async fn relay(shared: Arc<Shared>, stream: TcpStream) {
         }
     };
     // Whichever ends first ends the connection: both sockets are dropped together.
-    tokio::select! {
-        () = upward => {}
-        () = downward => {}
-        () = write_up => {}
-        () = write_down => {}
-        _ = cut.changed() => {}
+    let was_cut = tokio::select! {
+        () = upward => false,
+        () = downward => false,
+        () = write_up => false,
+        () = write_down => false,
+        _ = cut.changed() => true,
+    };
+    // A worker that closes has written its last words; only a cut may lose them.
+    while let Ok(message) = engine_queue.try_recv() {
+        if was_cut || to_engine.send(message).await.is_err() {
+            break;
+        }
     }
+    let _ = to_engine.flush().await;
 }
 
 async fn thawed(shared: &Shared) {
@@ -243,7 +232,6 @@ async fn thawed(shared: &Shared) {
 
 struct Side {
     shared: Arc<Shared>,
-    connection: u64,
     worker_out: mpsc::UnboundedSender<Message>,
     engine_out: mpsc::UnboundedSender<Message>,
 }
@@ -252,12 +240,11 @@ impl Side {
     fn record(&self, from: From, message: &Message) -> Option<Value> {
         let Message::Text(text) = message else { return None };
         let frame: Value = serde_json::from_str(text).ok()?;
-        let passed = Passed { from, connection: self.connection, frame: frame.clone(), at: Instant::now() };
-        self.shared.passed.lock().unwrap().push(passed);
+        self.shared.passed.lock().unwrap().push(Passed { from, frame: frame.clone() });
         Some(frame)
     }
 
-    fn from_worker(&self, message: Message) {
+    fn pass_up(&self, message: Message) {
         let call = self.record(From::Worker, &message).filter(|frame| frame["type"] == "invokefunction");
         let act = call.as_ref().and_then(|frame| self.fault_for(frame));
         let (Some(frame), Some(act)) = (call, act) else {
@@ -277,7 +264,6 @@ impl Side {
             Act::HoldAnswer(latch) => self.pass_with_fate(message, id, AnswerFate::Hold(latch)),
             Act::LoseAnswer => self.pass_with_fate(message, id, AnswerFate::Lose),
             Act::CutAfter => self.pass_with_fate(message, id, AnswerFate::Cut),
-            Act::CutBefore => self.shared.cut.send_modify(|count| *count += 1),
         }
     }
 
@@ -313,7 +299,7 @@ impl Side {
         });
     }
 
-    fn from_engine(&self, message: Message) {
+    fn pass_down(&self, message: Message) {
         let answer = self.record(From::Engine, &message).filter(|frame| frame["type"] == "invocationresult");
         let fate = answer.and_then(|frame| {
             let id = frame["invocation_id"].as_str().unwrap_or_default().to_owned();

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use super::wait::{eventually, within};
@@ -43,7 +43,6 @@ pub struct Worker {
     child: Child,
     pid: u32,
     log: Arc<Mutex<Vec<String>>>,
-    output: Arc<Mutex<String>>,
 }
 
 impl Worker {
@@ -59,21 +58,14 @@ impl Worker {
         let mut child = command.spawn().unwrap_or_else(|error| panic!("the worker did not start: {error}"));
         let pid = child.id().unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
-        let output = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut stdout = child.stdout.take().unwrap();
-        let (to_log, to_output) = (log.clone(), output.clone());
+        let to_log = log.clone();
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 to_log.lock().unwrap().push(line);
             }
         });
-        tokio::spawn(async move {
-            let mut text = String::new();
-            let _ = stdout.read_to_string(&mut text).await;
-            *to_output.lock().unwrap() = text;
-        });
-        Self { child, pid, log, output }
+        Self { child, pid, log }
     }
 
     /// Waits for the `ready` line; a worker that ends first fails the test with its log.
@@ -124,15 +116,6 @@ impl Worker {
     pub async fn ends_within(&mut self, limit: Duration) -> Option<Option<i32>> {
         let status = tokio::time::timeout(limit, self.child.wait()).await.ok()?.unwrap();
         Some(status.code())
-    }
-
-    /// What it wrote to standard output; complete once it has ended.
-    pub async fn output(&self) -> String {
-        eventually("the end of standard output", || {
-            let text = self.output.lock().unwrap().clone();
-            async move { (!text.is_empty()).then_some(text) }
-        })
-        .await
     }
 
     /// Sends a signal by name, such as `TERM`.
