@@ -19,11 +19,15 @@ use crate::keep::live_config::ENTRY;
 use crate::policy::Policy;
 use crate::seed;
 use crate::siblings::SharedEngine;
+use crate::siblings::state::Scope;
 use crate::wire::config::configuration_schema;
 use crate::wire::schema;
 
 /// The worker's name on the engine: notification workers look for it.
 const WORKER_NAME: &str = "approval-gate";
+/// What the bindings are for that tell of changes in our own state.
+const STATE_PENDING: &str = "state-pending";
+const STATE_SETTINGS: &str = "state-settings";
 /// How long each configuration call may take.
 const CALL_BUDGET: Duration = Duration::from_secs(5);
 /// How often the configuration is tried on one connection.
@@ -138,6 +142,10 @@ impl Worker {
 /// What an earlier run left undone is done once the worker serves again; it never delays serving.
 pub async fn after_connect(context: &Context) {
     context.events.listeners_known();
+    if is_told_of_changes(context).await {
+        context.settings.open_view(context.engine.connection());
+        context.inbox.load_view().await;
+    }
     let events = context.inbox.send_what_was_left().await;
     if events > 0 {
         tracing::info!(events, "resolved events of an earlier run were sent");
@@ -146,6 +154,20 @@ pub async fn after_connect(context: &Context) {
         0 => {}
         records => tracing::info!(records, "records that no turn waits for were removed"),
     }
+}
+
+/// Whether the engine tells us when somebody changes our rows. It accepts a binding without a word and parks it when
+/// nobody provides its type, so that only asking tells; without it what is kept in memory cannot be relied on.
+async fn is_told_of_changes(context: &Context) -> bool {
+    for purpose in [STATE_PENDING, STATE_SETTINGS] {
+        let data = json!({"id": format!("{WORKER_NAME}/{purpose}")});
+        let deadline = Deadline::after(CALL_BUDGET);
+        if let Err(error) = context.engine.call("engine::registered-triggers::info", &data, deadline).await {
+            tracing::info!(%error, purpose, "no news of changes in the store: every read goes to it");
+            return false;
+        }
+    }
+    true
 }
 
 /// On each connection, before anything is registered on it. A lost connection is tried again for ever. On the first
@@ -273,6 +295,13 @@ fn bindings() -> Vec<Binding> {
             "configuration",
             schema::ON_CONFIG_CHANGE,
             json!({"configuration_id": ENTRY, "event_types": ["configuration:updated"]}),
+        ),
+        binding(STATE_PENDING, "state", schema::ON_STATE_CHANGED, json!({"scope": Scope::Pending.as_str()})),
+        binding(
+            STATE_SETTINGS,
+            "state",
+            schema::ON_STATE_CHANGED,
+            json!({"scope": Scope::Settings.as_str()}),
         ),
     ]
 }

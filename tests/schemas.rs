@@ -46,14 +46,15 @@ fn every_published_function_has_the_published_schemas() {
 }
 
 #[test]
-fn the_older_watch_is_the_only_addition_and_a_plain_alias() {
+fn the_older_watch_and_what_tells_of_state_are_the_only_additions() {
     let contract = contract();
     let published = published(&contract, "functions");
     let functions = functions();
 
     let added: Vec<_> = functions.iter().filter(|function| !published.contains_key(function.id)).collect();
 
-    let [alias] = added.as_slice() else { panic!("added: {added:?}") };
+    let [told, alias] = added.as_slice() else { panic!("added: {added:?}") };
+    assert_eq!(told.id, "approval::on-state-changed");
     let watch = functions.iter().find(|function| function.id == schema::FILESYSTEM_ACCESS_WATCH).unwrap();
     assert_eq!(alias.id, "approval::grant-watch");
     assert_eq!((&alias.request, &alias.response), (&watch.request, &watch.response));
@@ -77,6 +78,7 @@ fn functions_are_registered_in_the_published_order() {
         "on-session-deleted",
         "on-turn-completed",
         "on-config-change",
+        "on-state-changed",
         "grant-watch",
     ];
     assert_eq!(order, expected.map(|name| format!("approval::{name}")));

@@ -7,8 +7,11 @@ use super::Context;
 use crate::clock::Deadline;
 use crate::iii::CallError;
 use crate::keep::background::retry_delay;
+use crate::siblings::state::Scope;
 use crate::wire::error::Refusal;
-use crate::wire::lifecycle::{EventAck, OnConfigChangeResponse, SessionDeletedEvent, TurnCompletedEvent};
+use crate::wire::lifecycle::{
+    EventAck, OnConfigChangeResponse, SessionDeletedEvent, StateChangedEvent, TurnCompletedEvent,
+};
 
 /// How long one try of a clean-up may take.
 const CLEAN_UP_BUDGET: Duration = Duration::from_secs(10);
@@ -76,4 +79,18 @@ async fn forget_turn(context: &Context, session_id: Option<&str>, turn_id: &str)
 pub(super) async fn on_config_change(context: Arc<Context>) -> OnConfigChangeResponse {
     context.config.refetch_or_later().await;
     OnConfigChangeResponse::OK
+}
+
+/// A row of ours was changed, by us or by somebody else. Answered at once: the engine serves its listeners one after
+/// the other. What has to be looked at is looked at behind.
+pub(super) async fn on_state_changed(
+    context: Arc<Context>,
+    event: StateChangedEvent,
+) -> Result<EventAck, Refusal> {
+    if event.scope == Scope::Settings.as_str() {
+        context.settings.look_again(&event.key);
+    } else if event.scope == Scope::Pending.as_str() {
+        context.inbox.row_changed(&event.key, &event.new_value);
+    }
+    Ok(EventAck { ok: true })
 }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use serde_json::value::{RawValue, to_raw_value};
+
 use super::Context;
-use crate::hold::{Position, contains_all, page, page_limit};
+use crate::hold::{Page, Position, contains_all, page, page_limit};
 use crate::wire::error::{InvalidPayload, Refusal};
 use crate::wire::inbox::{ListPendingRequest, ListPendingResponse};
 
-/// One page, oldest first.
+/// One page, oldest first: from memory while the view of the inbox is complete, else from the store.
 pub(super) async fn list_pending(
     context: Arc<Context>,
     request: ListPendingRequest,
@@ -18,6 +20,21 @@ pub(super) async fn list_pending(
         .map(Position::from_cursor)
         .transpose()
         .map_err(|bad| InvalidPayload::new("cursor", bad.to_string()))?;
+    let limit = page_limit(request.limit);
+    let (session_id, metadata) = (request.session_id.as_deref(), request.metadata.as_ref());
+    let page = match context.inbox.page(session_id, metadata, after.as_ref(), limit) {
+        Some(page) => page,
+        None => from_store(&context, &request, after.as_ref(), limit).await?,
+    };
+    Ok(ListPendingResponse { pending: page.items, next_cursor: page.next.map(|position| position.cursor()) })
+}
+
+async fn from_store(
+    context: &Context,
+    request: &ListPendingRequest,
+    after: Option<&Position>,
+    limit: usize,
+) -> Result<Page<Arc<RawValue>>, Refusal> {
     let live = context.inbox.list().await.map_err(|error| Refusal::StateUnavailable(error.to_string()))?;
     let matching = live
         .into_iter()
@@ -29,7 +46,8 @@ pub(super) async fn list_pending(
         })
         .map(|record| (record.position(), record))
         .collect();
-    let page =
-        page(matching, after.as_ref(), page_limit(request.limit), |record| record.stored().to_string().len());
-    Ok(ListPendingResponse { pending: page.items, next_cursor: page.next.map(|position| position.cursor()) })
+    // Only what is on the page is written as JSON; how heavy it is shows then.
+    let page = page(matching, after, limit, |record| record.stored().to_string().len());
+    let items = page.items.iter().filter_map(|record| to_raw_value(record).ok()).map(Arc::from).collect();
+    Ok(Page { items, next: page.next })
 }

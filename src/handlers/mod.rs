@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::events::Events;
@@ -63,6 +64,8 @@ pub struct Context {
     pub background: Background,
     /// The configuration worker.
     pub configuration: Configuration,
+    /// The engine itself.
+    pub engine: SharedEngine,
 }
 
 impl Context {
@@ -85,17 +88,18 @@ impl Context {
             events,
             background,
             configuration,
+            engine: Arc::clone(engine),
         })
     }
 }
 
 /// Every function that is registered, with its schemas and its handler.
 pub fn catalogue(context: &Arc<Context>) -> Vec<Function> {
-    schema::functions().into_iter().filter_map(|schema| function(schema, context)).collect()
+    schema::functions().into_iter().filter_map(|published| function(published, context)).collect()
 }
 
-fn function(schema: FunctionSchema, context: &Arc<Context>) -> Option<Function> {
-    let handler = match schema.id {
+fn function(published: FunctionSchema, context: &Arc<Context>) -> Option<Function> {
+    let handler = match published.id {
         "approval::gate" => hook(context, gate::gate),
         "approval::filesystem-access-watch" | "approval::grant-watch" => {
             hook(context, filesystem_access_watch::watch)
@@ -112,14 +116,16 @@ fn function(schema: FunctionSchema, context: &Arc<Context>) -> Option<Function> 
         "approval::on-session-deleted" => typed(context, lifecycle::on_session_deleted),
         "approval::on-turn-completed" => typed(context, lifecycle::on_turn_completed),
         "approval::on-config-change" => untyped(context, lifecycle::on_config_change),
+        "approval::on-state-changed" => typed(context, lifecycle::on_state_changed),
         _ => return None,
     };
     Some(Function {
-        id: schema.id.to_owned(),
-        description: schema.description.to_owned(),
-        request_schema: schema.request,
-        response_schema: schema.response,
-        metadata: None,
+        id: published.id.to_owned(),
+        description: published.description.to_owned(),
+        request_schema: published.request,
+        response_schema: published.response,
+        // Hidden from the engine's ordinary listing: nobody but the engine has a use for it.
+        metadata: (published.id == schema::ON_STATE_CHANGED).then(|| json!({"internal": true})),
         handler,
     })
 }

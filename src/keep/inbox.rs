@@ -9,31 +9,29 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use thiserror::Error;
-use tokio::sync::oneshot;
-use uuid::Uuid;
 
 use super::background::{Background, retry_delay};
 use super::decisions::{Claim, Decisions};
 use super::in_progress::{InProgress, Ticket};
-use super::keyed_lock::{KeyGuard, KeyedLock};
+use super::inbox_view::{InboxView, Known};
+use super::keyed_lock::KeyedLock;
+use super::purge::Ended;
 use super::released::Released;
-use crate::clock::{self, Deadline};
+pub use super::slot::Slot;
+use crate::clock::Deadline;
 use crate::events::Events;
-use crate::hold::{Arrival, Ending, HoldKey, Outcome, Standing, arrival};
+use crate::hold::{Ending, HoldKey, Indexed, Outcome, Page, Position};
 use crate::iii::CallError;
 use crate::siblings::state::{Scope, State};
 use crate::wire::record::{PendingApprovalRecord, StoredRow};
 
 /// How long a row may take to be removed before the caller is answered and the rest goes on behind.
 pub(super) const REMOVAL_BUDGET: Duration = Duration::from_secs(5);
-/// How long the answer to a hold's write is waited for, by the task that owns the write.
-const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the whole inbox may take to be listed.
-const LIST_BUDGET: Duration = Duration::from_secs(10);
-/// How often a purge that could not be finished is tried again.
-const PURGE_TRIES: u32 = 12;
+pub(super) const LIST_BUDGET: Duration = Duration::from_secs(10);
 /// How many unreadable rows are remembered as already reported.
 const REPORTED_ROWS: usize = 1_024;
 
@@ -49,7 +47,9 @@ pub(super) struct Inner {
     pub(super) locks: KeyedLock,
     pub(super) decisions: Decisions,
     pub(super) released: Released,
-    progress: InProgress,
+    pub(super) progress: InProgress,
+    /// What the store holds, in memory.
+    pub(super) view: InboxView,
     pub(super) background: Background,
     /// Markers that stand although their event was sent, by event id, and on which connection it was.
     pub(super) told: Mutex<HashMap<String, u64>>,
@@ -116,6 +116,7 @@ impl Inbox {
                 decisions: Decisions::default(),
                 released: Released::default(),
                 progress: InProgress::default(),
+                view: InboxView::default(),
                 background,
                 told: Mutex::default(),
                 reported: Mutex::default(),
@@ -135,8 +136,10 @@ impl Inbox {
         let guard = tokio::time::timeout_at(deadline.instant(), self.inner.locks.lock(&row))
             .await
             .map_err(|_| HoldError::TooSlow)?;
-        let value =
-            self.inner.state.get(Scope::Pending, &row, deadline).await.map_err(HoldError::Unavailable)?;
+        let value = match self.inner.view.known(self.inner.state.connection(), &row) {
+            Known::Empty => Value::Null,
+            Known::Unknown => self.read_row(&row, deadline, &guard).await.map_err(HoldError::Unavailable)?,
+        };
         self.report_unreadable(&value);
         if let StoredRow::Resolved(marker) = StoredRow::read(&value)
             && !self.finish(&row, &marker, &guard).await
@@ -161,11 +164,10 @@ impl Inbox {
         deadline: Deadline,
     ) -> Result<Option<Deciding>, HoldError> {
         let row = key.row();
-        let _guard = tokio::time::timeout_at(deadline.instant(), self.inner.locks.lock(&row))
+        let guard = tokio::time::timeout_at(deadline.instant(), self.inner.locks.lock(&row))
             .await
             .map_err(|_| HoldError::TooSlow)?;
-        let value =
-            self.inner.state.get(Scope::Pending, &row, deadline).await.map_err(HoldError::Unavailable)?;
+        let value = self.read_row(&row, deadline, &guard).await.map_err(HoldError::Unavailable)?;
         let Some(live) = Live::read(&value) else { return Ok(None) };
         let outcome = ending.outcome;
         let Some(claim) = self.inner.decisions.claim(&live.identity, ending) else { return Ok(None) };
@@ -220,6 +222,18 @@ impl Inbox {
         Ok(Live::read(&value).filter(|live| !self.inner.decisions.is_settled(&live.identity)))
     }
 
+    /// One page as JSON texts, from memory, while the view is complete.
+    pub fn page(
+        &self,
+        session_id: Option<&str>,
+        metadata: Option<&Map<String, Value>>,
+        after: Option<&Position>,
+        limit: usize,
+    ) -> Option<Page<Arc<RawValue>>> {
+        let shown = |hold: &Indexed| !self.inner.decisions.is_settled(&hold.identity);
+        self.inner.view.page(self.inner.state.connection(), session_id, metadata, after, limit, shown)
+    }
+
     /// All live records.
     pub async fn list(&self) -> Result<Vec<Live>, CallError> {
         let rows = self.inner.state.list(Scope::Pending, Deadline::after(LIST_BUDGET)).await?;
@@ -230,64 +244,23 @@ impl Inbox {
         Ok(live.filter(|live| !self.inner.decisions.is_settled(&live.identity)).collect())
     }
 
-    /// A turn has ended: its records go, in every session if the notice names none.
+    /// A turn has ended: its records go, in every session if the notice names none. Says whether all is done.
     pub async fn turn_ended(&self, session_id: Option<&str>, turn_id: &str) -> bool {
         self.inner.progress.turn_ended(session_id, turn_id);
         self.inner.released.forget_turn(session_id, turn_id);
-        let (session_id, turn_id) = (session_id.map(str::to_owned), turn_id.to_owned());
-        self.purge(move |record| {
-            record.turn_id == turn_id && session_id.as_ref().is_none_or(|id| *id == record.session_id)
-        })
-        .await
+        let ended = Ended::Turn { session_id: session_id.map(str::to_owned), turn_id: turn_id.to_owned() };
+        self.purge(ended).await
     }
 
-    /// A session has ended: its records go.
+    /// A session has ended: its records go. Says whether all is done.
     pub async fn session_ended(&self, session_id: &str) -> bool {
         self.inner.progress.session_ended(session_id);
         self.inner.released.forget_session(session_id);
-        let session_id = session_id.to_owned();
-        self.purge(move |record| record.session_id == session_id).await
-    }
-
-    /// Removes the matching records; what the store refuses now is tried again behind. Says whether all is done.
-    async fn purge(
-        &self,
-        matches: impl Fn(&PendingApprovalRecord) -> bool + Clone + Send + Sync + 'static,
-    ) -> bool {
-        if self.purge_once(&matches).await {
-            return true;
-        }
-        let inbox = self.clone();
-        self.inner.background.spawn(async move {
-            for attempt in 0..PURGE_TRIES {
-                tokio::time::sleep(retry_delay(attempt)).await;
-                if inbox.purge_once(&matches).await {
-                    return;
-                }
-            }
-            tracing::error!("records of an ended turn or session could not be removed");
-        });
-        false
-    }
-
-    async fn purge_once(&self, matches: &impl Fn(&PendingApprovalRecord) -> bool) -> bool {
-        let rows = match self.inner.state.list(Scope::Pending, Deadline::after(LIST_BUDGET)).await {
-            Ok(rows) => rows,
-            Err(error) => {
-                tracing::warn!(%error, "the inbox could not be listed for a purge");
-                return false;
-            }
-        };
-        let mut done = true;
-        for live in rows.iter().filter_map(Live::read).filter(|live| matches(&live.record)) {
-            let ending = self.inner.decisions.under_way(&live.identity).unwrap_or(Ending::ABORTED);
-            done &= self.remove(&live.record.row(), &live.identity, &ending).await;
-        }
-        done
+        self.purge(Ended::Session { session_id: session_id.to_owned() }).await
     }
 
     /// Rows that cannot be read are skipped, and said once each.
-    fn report_unreadable(&self, value: &Value) {
+    pub(super) fn report_unreadable(&self, value: &Value) {
         let StoredRow::Unreadable(why) = StoredRow::read(value) else { return };
         let fingerprint = {
             use std::hash::{DefaultHasher, Hash, Hasher};
@@ -307,99 +280,5 @@ impl Inbox {
         let inner = &self.inner;
         let told = inner.told.lock().unwrap_or_else(PoisonError::into_inner).len();
         [inner.locks.len(), inner.decisions.len(), inner.progress.len(), told, inner.background.running()]
-    }
-}
-
-/// The place under one key, locked, with what stands there.
-pub struct Slot {
-    inbox: Inbox,
-    row: String,
-    ticket: Ticket,
-    guard: KeyGuard,
-    live: Option<Live>,
-}
-
-impl Slot {
-    /// What it means that this record arrives here.
-    pub fn arrival(&self, record: &PendingApprovalRecord) -> Arrival {
-        arrival(self.live.as_ref().map_or(Standing::Nothing, |live| Standing::Live {
-            same_call: live.record.is_same_question(record),
-            deciding: self.inbox.inner.decisions.under_way(&live.identity),
-        }))
-    }
-
-    /// Writes the record and tells the listeners. When this has returned an error, no record is left behind, or is
-    /// being taken back.
-    pub async fn hold(
-        self,
-        record: PendingApprovalRecord,
-        arrival: Arrival,
-        deadline: Deadline,
-    ) -> Result<(), HoldError> {
-        let (answer, mut answered) = oneshot::channel();
-        let background = self.inbox.inner.background.clone();
-        background.spawn(self.write(record, arrival, answer));
-        if let Ok(result) = tokio::time::timeout_at(deadline.instant(), &mut answered).await {
-            return result.unwrap_or(Err(HoldError::TooSlow));
-        }
-        // The task may have answered in this very moment; then its answer counts. Otherwise it sees that nobody
-        // waits any more, and takes the record back.
-        answered.close();
-        answered.try_recv().unwrap_or(Err(HoldError::TooSlow))
-    }
-
-    async fn write(
-        self,
-        mut record: PendingApprovalRecord,
-        arrival: Arrival,
-        answer: oneshot::Sender<Result<(), HoldError>>,
-    ) {
-        if let Err(error) = self.replace_older(&mut record, arrival).await {
-            let _ = answer.send(Err(HoldError::Unavailable(error)));
-            return;
-        }
-        let identity = record.assign_hold_id(&Uuid::new_v4().to_string());
-        let state = &self.inbox.inner.state;
-        let patience = Deadline::after(WRITE_PATIENCE);
-        match state.swap(Scope::Pending, &self.row, &record.stored(), patience).await {
-            Ok(_) if self.ticket.ended() => {
-                let _ = answer.send(Err(HoldError::TurnEnded));
-                self.inbox.take_back(&self.row, &identity, &self.guard).await;
-            }
-            Ok(_) if answer.is_closed() => self.inbox.take_back(&self.row, &identity, &self.guard).await,
-            Ok(_) => {
-                self.inbox.inner.events.created(&record);
-                if answer.send(Ok(())).is_err() {
-                    for attempt in 0..PURGE_TRIES {
-                        let (row, guard) = (&self.row, &self.guard);
-                        if self.inbox.remove_locked(row, &identity, &Ending::ABORTED, guard).await {
-                            break;
-                        }
-                        tokio::time::sleep(retry_delay(attempt)).await;
-                    }
-                }
-            }
-            Err(error) => {
-                let never_sent = error.never_sent();
-                let _ = answer.send(Err(HoldError::Unavailable(error)));
-                if !never_sent {
-                    self.inbox.take_back(&self.row, &identity, &self.guard).await;
-                }
-            }
-        }
-    }
-
-    /// The older hold under this key ends first, so that consumers, which clear cards by call id alone, do not
-    /// clear the new one. The newer `pending_at` is strictly larger, so that they see it as new.
-    async fn replace_older(
-        &self,
-        record: &mut PendingApprovalRecord,
-        arrival: Arrival,
-    ) -> Result<(), CallError> {
-        record.pending_at = clock::now_ms();
-        let (Some(live), Arrival::Replaces(ending)) = (&self.live, arrival) else { return Ok(()) };
-        record.pending_at = record.pending_at.max(live.record.pending_at.saturating_add(1));
-        let deadline = Deadline::after(REMOVAL_BUDGET);
-        self.inbox.take(&self.row, &live.identity, &ending, deadline, &self.guard).await.map(drop)
     }
 }

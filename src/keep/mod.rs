@@ -3,6 +3,7 @@
 //! | what | where | written by | ends with |
 //! |---|---|---|---|
 //! | held calls | store, `approval_pending` | [`inbox`] | resolve, turn end, session end, a newer hold |
+//! | the inbox's rows as readers need them | memory, `inbox_view` | [`inbox`] | the row, a lost connection |
 //! | settings as the gate needs them | memory, [`settings_view`] | [`settings`] | a change, a lost connection |
 //! | settings | store, `approval_settings` | [`settings`] | `clear-settings`, session end |
 //! | refused roots | store, `approval_filesystem_access_denied` | [`filesystem`] | session end |
@@ -20,11 +21,15 @@ pub mod decisions;
 pub mod filesystem;
 pub mod in_progress;
 pub mod inbox;
+mod inbox_view;
 pub mod keyed_lock;
 pub mod live_config;
+mod purge;
 mod reconcile;
 mod record;
 pub mod released;
+mod rows;
 pub mod settings;
 pub mod settings_view;
+mod slot;
 mod taking;

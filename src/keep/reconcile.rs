@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use super::inbox::{Inbox, Live};
 use crate::clock::{self, Deadline};
-use crate::hold::Ending;
 use crate::siblings::harness::Harness;
 
 /// Younger records are left alone: their turn may be parking at this very moment.
@@ -50,8 +49,7 @@ impl Inbox {
 
     async fn nobody_waits(&self, live: &Live) -> bool {
         tracing::info!(row = live.record.row(), "no turn waits for this record any more; it is removed");
-        let ending = self.inner.decisions.under_way(&live.identity).unwrap_or(Ending::ABORTED);
-        self.remove(&live.record.row(), &live.identity, &ending).await
+        self.end(&live.record.row(), &live.identity).await
     }
 }
 

@@ -66,8 +66,7 @@ impl Inbox {
         deadline: Deadline,
         guard: &KeyGuard,
     ) -> Result<bool, CallError> {
-        let state = &self.inner.state;
-        let standing = state.get(Scope::Pending, row, deadline).await?;
+        let standing = self.read_row(row, deadline, guard).await?;
         let live = match StoredRow::read(&standing) {
             StoredRow::Live(record) if record.identity() == identity => Live::of(*record),
             // An earlier try of ours took it and was not told so.
@@ -80,7 +79,7 @@ impl Inbox {
             }
         };
         let marker = marker(row, &live, ending);
-        let swapped_out = match state.swap(Scope::Pending, row, &marker.stored(), deadline).await {
+        let swapped_out = match self.swap_row(row, &marker.stored(), deadline, guard).await {
             // Our own marker came out: the store carried the swap out twice, and this is the second one's answer. The
             // first one replaced what was read above.
             Ok(old) if is_marker(&old, identity) => standing,
@@ -88,7 +87,7 @@ impl Inbox {
             Err(error) if error.never_sent() => return Err(error),
             // The answer was lost. Whether the marker stands there says whether the swap took place; under the key's
             // lock it replaced what was read above. It may also land later.
-            Err(_) if self.stands(row, identity).await => standing,
+            Err(_) if self.stands(row, identity, guard).await => standing,
             Err(error) => {
                 self.look_again(row, identity);
                 return Err(error);
@@ -101,11 +100,11 @@ impl Inbox {
             }
             // Somebody outside wrote between the read and the swap: what was there goes back.
             Some(_) => {
-                state.swap(Scope::Pending, row, &swapped_out, Deadline::after(REMOVAL_BUDGET)).await?;
+                self.swap_row(row, &swapped_out, Deadline::after(REMOVAL_BUDGET), guard).await?;
                 Ok(false)
             }
             None => {
-                self.delete_marker(row, &marker).await;
+                self.delete_marker(row, &marker, guard).await;
                 Ok(false)
             }
         }
@@ -113,11 +112,11 @@ impl Inbox {
 
     /// Tells the listeners of a marker that stands there, and deletes it. False if there was no connection to tell them
     /// on: then the marker stays, and the next connection is told.
-    pub(super) async fn finish(&self, row: &str, marker: &ResolvedMarker, _guard: &KeyGuard) -> bool {
+    pub(super) async fn finish(&self, row: &str, marker: &ResolvedMarker, guard: &KeyGuard) -> bool {
         self.inner.decisions.forget(&marker.hold_id);
         let told = self.tell(marker);
         if told {
-            self.delete_marker(row, marker).await;
+            self.delete_marker(row, marker, guard).await;
         }
         told
     }
@@ -147,8 +146,7 @@ impl Inbox {
             tokio::time::sleep(LATE_WRITE).await;
             for attempt in 0..DELETE_TRIES {
                 let guard = inbox.inner.locks.lock(&row).await;
-                let found =
-                    inbox.inner.state.get(Scope::Pending, &row, Deadline::after(REMOVAL_BUDGET)).await;
+                let found = inbox.read_row(&row, Deadline::after(REMOVAL_BUDGET), &guard).await;
                 match found.map(|value| StoredRow::read(&value)) {
                     Ok(StoredRow::Resolved(marker)) if marker.hold_id == identity => {
                         inbox.finish(&row, &marker, &guard).await;
@@ -164,23 +162,22 @@ impl Inbox {
     }
 
     /// Removes a record whose call was not held after all. Nobody was told of it, so nobody is told now.
-    pub(super) async fn take_back(&self, row: &str, identity: &str, _guard: &KeyGuard) {
-        let state = &self.inner.state;
+    pub(super) async fn take_back(&self, row: &str, identity: &str, guard: &KeyGuard) {
         let (mut looks_clean, mut emptied) = (false, false);
         for attempt in 0..TAKE_BACK_TRIES {
             let deadline = Deadline::after(REMOVAL_BUDGET);
-            match state.get(Scope::Pending, row, deadline).await {
+            match self.read_row(row, deadline, guard).await {
                 Ok(value) if Live::read(&value).is_some_and(|live| live.identity == identity) => {
                     emptied = true;
-                    if state.swap(Scope::Pending, row, &Value::Null, deadline).await.is_ok()
-                        && state.delete(Scope::Pending, row, deadline).await.is_ok()
+                    if self.swap_row(row, &Value::Null, deadline, guard).await.is_ok()
+                        && self.delete_row(row, deadline, guard).await.is_ok()
                     {
                         return;
                     }
                 }
                 // Our own null, whose deletion failed.
                 Ok(Value::Null) if emptied => {
-                    if state.delete(Scope::Pending, row, deadline).await.is_ok() {
+                    if self.delete_row(row, deadline, guard).await.is_ok() {
                         return;
                     }
                 }
@@ -224,7 +221,7 @@ impl Inbox {
             let StoredRow::Resolved(found) = StoredRow::read(value) else { continue };
             let row = found.row.clone();
             let guard = self.inner.locks.lock(&row).await;
-            let now = self.inner.state.get(Scope::Pending, &row, Deadline::after(REMOVAL_BUDGET)).await?;
+            let now = self.read_row(&row, Deadline::after(REMOVAL_BUDGET), &guard).await?;
             if let StoredRow::Resolved(marker) = StoredRow::read(&now)
                 && marker.hold_id == found.hold_id
             {
@@ -235,16 +232,15 @@ impl Inbox {
     }
 
     /// Whether this very marker stands under the key.
-    async fn stands(&self, row: &str, identity: &str) -> bool {
-        let value = self.inner.state.get(Scope::Pending, row, Deadline::after(REMOVAL_BUDGET)).await;
+    async fn stands(&self, row: &str, identity: &str, guard: &KeyGuard) -> bool {
+        let value = self.read_row(row, Deadline::after(REMOVAL_BUDGET), guard).await;
         value.is_ok_and(|value| is_marker(&value, identity))
     }
 
     /// Deletes a marker whose event was sent. A failure leaves it for a later try and then for the next start; if the
     /// connection was lost meanwhile, the event may have been too and is sent once more.
-    async fn delete_marker(&self, row: &str, marker: &ResolvedMarker) {
-        let state = &self.inner.state;
-        if state.delete(Scope::Pending, row, Deadline::after(REMOVAL_BUDGET)).await.is_ok() {
+    async fn delete_marker(&self, row: &str, marker: &ResolvedMarker, guard: &KeyGuard) {
+        if self.delete_row(row, Deadline::after(REMOVAL_BUDGET), guard).await.is_ok() {
             self.told().remove(&marker.event_id);
             return;
         }
@@ -252,8 +248,8 @@ impl Inbox {
         self.inner.background.spawn(async move {
             for attempt in 0..DELETE_TRIES {
                 tokio::time::sleep(retry_delay(attempt)).await;
-                let _guard = inbox.inner.locks.lock(&row).await;
-                if inbox.try_delete_marker(&row, &marker).await {
+                let guard = inbox.inner.locks.lock(&row).await;
+                if inbox.try_delete_marker(&row, &marker, &guard).await {
                     inbox.told().remove(&marker.event_id);
                     return;
                 }
@@ -264,13 +260,11 @@ impl Inbox {
     }
 
     /// Whether the marker is gone.
-    async fn try_delete_marker(&self, row: &str, marker: &ResolvedMarker) -> bool {
+    async fn try_delete_marker(&self, row: &str, marker: &ResolvedMarker, guard: &KeyGuard) -> bool {
         let deadline = Deadline::after(REMOVAL_BUDGET);
-        match self.inner.state.get(Scope::Pending, row, deadline).await {
+        match self.read_row(row, deadline, guard).await {
             Ok(value) if !is_marker(&value, &marker.hold_id) => true,
-            Ok(_) => {
-                self.tell(marker) && self.inner.state.delete(Scope::Pending, row, deadline).await.is_ok()
-            }
+            Ok(_) => self.tell(marker) && self.delete_row(row, deadline, guard).await.is_ok(),
             Err(_) => false,
         }
     }

@@ -1,7 +1,10 @@
 //! Reading the inbox: `approval::list-pending` and `approval::get-pending` (contract §6).
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::wire::record::PendingApprovalRecord;
@@ -24,13 +27,20 @@ pub struct ListPendingRequest {
 }
 
 /// A page of what waits.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ListPendingResponse {
     /// The records, the longest waiting first.
-    pub pending: Vec<PendingApprovalRecord>,
+    #[serde(serialize_with = "texts")]
+    #[schemars(with = "Vec<PendingApprovalRecord>")]
+    pub pending: Vec<Arc<RawValue>>,
     /// Where the next page starts; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+}
+
+/// Records as the JSON texts that they are kept as.
+fn texts<S: Serializer>(records: &[Arc<RawValue>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(records.iter().map(|record| &**record))
 }
 
 /// Asks for one record.

@@ -29,6 +29,18 @@ pub struct OnConfigChangeEvent {
     pub id: Option<String>,
 }
 
+/// A row of one of the gate's own scopes has changed.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+pub struct StateChangedEvent {
+    /// The scope.
+    pub scope: String,
+    /// The key in it.
+    pub key: String,
+    /// What the row is said to hold. Events come in any order, so this is a hint and never the value.
+    #[serde(default)]
+    pub new_value: serde_json::Value,
+}
+
 /// The notice was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EventAck {

@@ -11,7 +11,8 @@ use crate::wire::events::BindingConfig;
 use crate::wire::hook::{HookInput, HookOutput};
 use crate::wire::inbox::{GetPendingRequest, GetPendingResponse, ListPendingRequest, ListPendingResponse};
 use crate::wire::lifecycle::{
-    EventAck, OnConfigChangeEvent, OnConfigChangeResponse, SessionDeletedEvent, TurnCompletedEvent,
+    EventAck, OnConfigChangeEvent, OnConfigChangeResponse, SessionDeletedEvent, StateChangedEvent,
+    TurnCompletedEvent,
 };
 use crate::wire::resolve::{ResolveRequest, ResolveResponse};
 use crate::wire::settings::{
@@ -49,6 +50,8 @@ pub const ON_SESSION_DELETED: &str = "approval::on-session-deleted";
 pub const ON_TURN_COMPLETED: &str = "approval::on-turn-completed";
 /// Bound to changes of our configuration entry.
 pub const ON_CONFIG_CHANGE: &str = "approval::on-config-change";
+/// Told of changes in the gate's own scopes; an addition to the published functions.
+pub const ON_STATE_CHANGED: &str = "approval::on-state-changed";
 /// The trigger type that tells of a new hold.
 pub const PENDING_CREATED: &str = "approval::pending-created";
 /// The trigger type that tells of a hold's end.
@@ -194,6 +197,10 @@ fn notices() -> Vec<FunctionSchema> {
         function::<OnConfigChangeEvent, OnConfigChangeResponse>(
             ON_CONFIG_CHANGE,
             "Internal: fetches the configuration again once it changed and puts it in force if it is valid.",
+        ),
+        function::<StateChangedEvent, EventAck>(
+            ON_STATE_CHANGED,
+            "Internal: looks again at a row of the gate's own state that somebody changed.",
         ),
     ]
 }

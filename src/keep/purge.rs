@@ -1,0 +1,100 @@
+//! The end of a turn or a session: its holds leave the inbox.
+//!
+//! A hold that is being decided at that moment ends as its decision says, because the decision was made; every other
+//! one is aborted.
+
+use super::background::retry_delay;
+use super::inbox::{Inbox, LIST_BUDGET, Live};
+use crate::clock::Deadline;
+use crate::hold::Ending;
+use crate::siblings::state::Scope;
+use crate::wire::record::PendingApprovalRecord;
+
+/// How often a purge that could not be finished is tried again.
+const PURGE_TRIES: u32 = 12;
+
+/// What has ended.
+#[derive(Debug, Clone)]
+pub(super) enum Ended {
+    /// A turn; in every session, if the notice names none.
+    Turn {
+        /// Its session.
+        session_id: Option<String>,
+        /// The turn.
+        turn_id: String,
+    },
+    /// A session with all its turns.
+    Session {
+        /// The session.
+        session_id: String,
+    },
+}
+
+impl Ended {
+    fn includes(&self, record: &PendingApprovalRecord) -> bool {
+        match self {
+            Self::Turn { session_id, turn_id } => {
+                *turn_id == record.turn_id && session_id.as_ref().is_none_or(|id| *id == record.session_id)
+            }
+            Self::Session { session_id } => *session_id == record.session_id,
+        }
+    }
+}
+
+impl Inbox {
+    /// Removes the holds; what the store refuses now is tried again behind. Says whether all is done.
+    pub(super) async fn purge(&self, ended: Ended) -> bool {
+        if self.purge_once(&ended).await {
+            return true;
+        }
+        let inbox = self.clone();
+        self.inner.background.spawn(async move {
+            for attempt in 0..PURGE_TRIES {
+                tokio::time::sleep(retry_delay(attempt)).await;
+                if inbox.purge_once(&ended).await {
+                    return;
+                }
+            }
+            tracing::error!("records of an ended turn or session could not be removed");
+        });
+        false
+    }
+
+    async fn purge_once(&self, ended: &Ended) -> bool {
+        let connection = self.inner.state.connection();
+        let known = match ended {
+            Ended::Turn { session_id, turn_id } => {
+                self.inner.view.of_turn(connection, session_id.as_deref(), turn_id)
+            }
+            Ended::Session { session_id } => self.inner.view.of_session(connection, session_id),
+        };
+        let Some(known) = known else { return self.purge_by_list(ended).await };
+        let mut done = true;
+        for (row, identity) in known {
+            done &= self.end(&row, &identity).await;
+        }
+        done
+    }
+
+    /// While the view is not complete, the store is listed.
+    async fn purge_by_list(&self, ended: &Ended) -> bool {
+        let rows = match self.inner.state.list(Scope::Pending, Deadline::after(LIST_BUDGET)).await {
+            Ok(rows) => rows,
+            Err(error) => {
+                tracing::warn!(%error, "the inbox could not be listed for a purge");
+                return false;
+            }
+        };
+        let mut done = true;
+        for live in rows.iter().filter_map(Live::read).filter(|live| ended.includes(&live.record)) {
+            done &= self.end(&live.record.row(), &live.identity).await;
+        }
+        done
+    }
+
+    /// Ends one hold: as the decision says that is being carried out, else aborted.
+    pub(super) async fn end(&self, row: &str, identity: &str) -> bool {
+        let ending = self.inner.decisions.under_way(identity).unwrap_or(Ending::ABORTED);
+        self.remove(row, identity, &ending).await
+    }
+}

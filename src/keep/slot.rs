@@ -1,0 +1,116 @@
+//! One arriving call at its place in the inbox: what it means there, and how its hold is written.
+//!
+//! The place is locked from the moment it is opened until the store is known to be right, which may be long after the
+//! hook was answered: a write whose answer comes too late, or never, is taken back here.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::background::retry_delay;
+use super::in_progress::Ticket;
+use super::inbox::{HoldError, Inbox, Live, REMOVAL_BUDGET};
+use super::keyed_lock::KeyGuard;
+use crate::clock::{self, Deadline};
+use crate::hold::{Arrival, Ending, Standing, arrival};
+use crate::iii::CallError;
+use crate::wire::record::PendingApprovalRecord;
+
+/// How long the answer to a hold's write is waited for, by the task that owns the write.
+const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+/// How often a hold that nobody waits for any more is removed again.
+const REMOVE_TRIES: u32 = 12;
+
+/// The place under one key, locked, with what stands there.
+pub struct Slot {
+    pub(super) inbox: Inbox,
+    pub(super) row: String,
+    pub(super) ticket: Ticket,
+    pub(super) guard: KeyGuard,
+    pub(super) live: Option<Live>,
+}
+
+impl Slot {
+    /// What it means that this record arrives here.
+    pub fn arrival(&self, record: &PendingApprovalRecord) -> Arrival {
+        arrival(self.live.as_ref().map_or(Standing::Nothing, |live| Standing::Live {
+            same_call: live.record.is_same_question(record),
+            deciding: self.inbox.inner.decisions.under_way(&live.identity),
+        }))
+    }
+
+    /// Writes the record and tells the listeners. When this has returned an error, no record is left behind, or is
+    /// being taken back.
+    pub async fn hold(
+        self,
+        record: PendingApprovalRecord,
+        arrival: Arrival,
+        deadline: Deadline,
+    ) -> Result<(), HoldError> {
+        let (answer, mut answered) = oneshot::channel();
+        let background = self.inbox.inner.background.clone();
+        background.spawn(self.write(record, arrival, answer));
+        if let Ok(result) = tokio::time::timeout_at(deadline.instant(), &mut answered).await {
+            return result.unwrap_or(Err(HoldError::TooSlow));
+        }
+        // The task may have answered in this very moment; then its answer counts. Otherwise it sees that nobody
+        // waits any more, and takes the record back.
+        answered.close();
+        answered.try_recv().unwrap_or(Err(HoldError::TooSlow))
+    }
+
+    async fn write(
+        self,
+        mut record: PendingApprovalRecord,
+        arrival: Arrival,
+        answer: oneshot::Sender<Result<(), HoldError>>,
+    ) {
+        if let Err(error) = self.replace_older(&mut record, arrival).await {
+            let _ = answer.send(Err(HoldError::Unavailable(error)));
+            return;
+        }
+        let identity = record.assign_hold_id(&Uuid::new_v4().to_string());
+        let patience = Deadline::after(WRITE_PATIENCE);
+        match self.inbox.swap_row(&self.row, &record.stored(), patience, &self.guard).await {
+            Ok(_) if self.ticket.ended() => {
+                let _ = answer.send(Err(HoldError::TurnEnded));
+                self.inbox.take_back(&self.row, &identity, &self.guard).await;
+            }
+            Ok(_) if answer.is_closed() => self.inbox.take_back(&self.row, &identity, &self.guard).await,
+            Ok(_) => {
+                self.inbox.inner.events.created(&record);
+                if answer.send(Ok(())).is_err() {
+                    for attempt in 0..REMOVE_TRIES {
+                        let (row, guard) = (&self.row, &self.guard);
+                        if self.inbox.remove_locked(row, &identity, &Ending::ABORTED, guard).await {
+                            break;
+                        }
+                        tokio::time::sleep(retry_delay(attempt)).await;
+                    }
+                }
+            }
+            Err(error) => {
+                let never_sent = error.never_sent();
+                let _ = answer.send(Err(HoldError::Unavailable(error)));
+                if !never_sent {
+                    self.inbox.take_back(&self.row, &identity, &self.guard).await;
+                }
+            }
+        }
+    }
+
+    /// The older hold under this key ends first, so that consumers, which clear cards by call id alone, do not
+    /// clear the new one. The newer `pending_at` is strictly larger, so that they see it as new.
+    async fn replace_older(
+        &self,
+        record: &mut PendingApprovalRecord,
+        arrival: Arrival,
+    ) -> Result<(), CallError> {
+        record.pending_at = clock::now_ms();
+        let (Some(live), Arrival::Replaces(ending)) = (&self.live, arrival) else { return Ok(()) };
+        record.pending_at = record.pending_at.max(live.record.pending_at.saturating_add(1));
+        let deadline = Deadline::after(REMOVAL_BUDGET);
+        self.inbox.take(&self.row, &live.identity, &ending, deadline, &self.guard).await.map(drop)
+    }
+}
