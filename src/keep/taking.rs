@@ -217,7 +217,7 @@ impl Inbox {
             match self.try_to_send_what_was_left().await {
                 Ok(sent) => return sent,
                 Err(error) => {
-                    tracing::warn!(%error, "the inbox could not be looked through for events to send")
+                    tracing::warn!(%error, "the inbox could not be looked through for events to send");
                 }
             }
             tokio::time::sleep(retry_delay(attempt)).await;

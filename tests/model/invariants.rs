@@ -21,7 +21,7 @@ pub fn while_turns_run(inner: &mut Inner) {
     let mut wrong = Vec::new();
     for about in &parked {
         let record = records.get(&about.row());
-        if !record.is_some_and(|record| record.digest.as_ref() == Some(&about.digest())) {
+        if record.is_none_or(|record| record.digest.as_ref() != Some(&about.digest())) {
             wrong.push(format!("no-record: {about:?} is parked and has no record"));
         }
     }
@@ -50,7 +50,9 @@ pub fn while_turns_run(inner: &mut Inner) {
             ));
         }
     }
-    wrong.into_iter().for_each(|what| inner.history.violated(what));
+    for what in wrong {
+        inner.history.violated(what);
+    }
 }
 
 /// A record may be left of a call whose hook or whose release was not answered, and of a turn whose end was not told:
@@ -107,7 +109,9 @@ pub fn when_all_is_over(inner: &mut Inner) {
         }
     }
     wrong.extend(out_of_order(history));
-    wrong.into_iter().for_each(|what| inner.history.violated(what));
+    for what in wrong {
+        inner.history.violated(what);
+    }
 }
 
 /// For a listener, a hold is created before it ends, and ends before the next of its call is created.

@@ -57,10 +57,11 @@ fn play(seed: u64) -> Result<run::Tally, String> {
     if std::env::var_os("MODEL_TRACE").is_some() {
         let _ = run::play(&smallest, true);
     }
+    let steps: Vec<_> = smallest.steps.iter().map(|step| format!("  {step:?}")).collect();
     Err(format!(
         "{failure}\nsmallest script, dice {}:\n{}\nplay it again: MODEL_SEED={seed} MODEL_TRACE=1 cargo test --test model -- --nocapture",
         smallest.dice,
-        smallest.steps.iter().map(|step| format!("  {step:?}\n")).collect::<String>(),
+        steps.join("\n"),
     ))
 }
 

@@ -12,7 +12,7 @@ use crate::world::World;
 use crate::{asking, harness, invariants};
 
 /// Longer than anything waits for an answer that was lost: half an hour for an approved call.
-const SETTLED: Duration = Duration::from_secs(40 * 60);
+const SETTLED: Duration = Duration::from_mins(40);
 
 /// What the scripts reached, to see that they are worth something.
 #[derive(Debug, Default)]
