@@ -251,7 +251,8 @@ fn expand(value: &mut Value, env: &dyn Fn(&str) -> Option<String>) -> Result<(),
 /// the environment; in any other string the text is put in.
 fn expanded(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Value, String> {
     let mut out = String::new();
-    let mut rest = text;
+    // Behind the last bracket there is no placeholder, and nothing has to be read on to its end to see that.
+    let (mut rest, tail) = text.split_at(text.rfind('}').map_or(0, |last| last + 1));
     while let Some(at) = rest.find("${") {
         let Some((placeholder, behind)) = Placeholder::at_start(&rest[at..]) else {
             // Not a placeholder, but perhaps there is one behind: a regex may well contain `${`.
@@ -268,6 +269,7 @@ fn expanded(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Value, S
         rest = behind;
     }
     out.push_str(rest);
+    out.push_str(tail);
     Ok(Value::String(out))
 }
 
@@ -288,15 +290,19 @@ struct Placeholder<'a> {
 impl<'a> Placeholder<'a> {
     /// The placeholder at the start of `text`, and what follows it.
     fn at_start(text: &'a str) -> Option<(Self, &'a str)> {
-        let (inner, behind) = text.strip_prefix("${")?.split_once('}')?;
-        let (name, default) = match inner.split_once(':') {
-            Some((name, default)) => (name, Some(default)),
-            None => (inner, None),
+        let inner = text.strip_prefix("${")?;
+        // The name first: looking for the bracket of everything that begins like a placeholder would read a text
+        // full of beginnings over and over.
+        let named = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let (name, rest) = inner.split_at(inner.find(|c| !named(c)).unwrap_or(inner.len()));
+        if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
+        let (default, behind) = match rest.strip_prefix(':') {
+            Some(rest) => rest.split_once('}').map(|(default, behind)| (Some(default), behind))?,
+            None => (None, rest.strip_prefix('}')?),
         };
-        let mut letters = name.chars();
-        let named = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-            && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
-        named.then_some((Self { name, default }, behind))
+        Some((Self { name, default }, behind))
     }
 
     fn resolve(&self, env: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {

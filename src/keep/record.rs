@@ -68,10 +68,8 @@ impl PendingApprovalRecord {
             bytes <= METADATA
         });
         Self {
-            session_title: context.title.map(|title| redact::visible(&redact::redact_text(&title), TITLE)),
-            session_description: context
-                .description
-                .map(|text| redact::visible(&redact::redact_text(&text), DESCRIPTION)),
+            session_title: context.title.map(|title| redact::shown(&title, TITLE)),
+            session_description: context.description.map(|text| redact::shown(&text, DESCRIPTION)),
             session_metadata: metadata,
             ..self
         }

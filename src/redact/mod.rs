@@ -20,7 +20,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-pub use text::redact_text;
+pub use text::{redact_text, shown};
 pub(crate) use visible::is_hidden;
 pub use visible::{visible, visible_exact};
 

@@ -134,6 +134,10 @@ impl<'a> Scan<'a> {
                 b'"' => {
                     let (quote, start) = self.quote_at(here)?;
                     here = self.to_closing(start, quote).end;
+                    // A quote that nothing closes was looked for up to the very end.
+                    let closed = self.bytes.get(here) == Some(&quote.mark);
+                    let read = if closed { here } else { self.bytes.len() } - start;
+                    self.bracket_steps = self.bracket_steps.saturating_sub(read);
                 }
                 _ => {}
             }

@@ -51,15 +51,11 @@ static SCHEMES: LazyLock<Regex> = LazyLock::new(|| {
     constant(r"(?i)(?:^|[^a-z0-9_])(?<scheme>bearer|basic)(?:\s|%20|\+)+(?<s>[a-z0-9._~+/=-]{6,})")
 });
 
-/// A private key block; without its end, as far as it looks like one.
-static PRIVATE_KEYS: LazyLock<Regex> = LazyLock::new(|| {
-    constant(concat!(
-        r"(?s)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
-        r"(?:.*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\:,-]*)",
-    ))
-});
+/// The beginning of a private key block.
+static PRIVATE_KEY_BEGIN: LazyLock<Regex> =
+    LazyLock::new(|| constant(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
 
-/// The end of a private key whose beginning was cut off.
+/// Its end.
 static PRIVATE_KEY_END: LazyLock<Regex> =
     LazyLock::new(|| constant(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
 
@@ -71,14 +67,18 @@ static PLACES: LazyLock<Regex> = LazyLock::new(|| {
     let places = [
         r#"(?:^|\s)(?:-u|--user|--proxy-user)(?:\s+|=)["']?[^\s:"']+:(?<s1>[^\s"']+)"#,
         r#"(?-u:\b)sshpass\s+-p\s*["']?(?<s2>[^\s"']+)"#,
-        r#"(?-u:\b)(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;&]*?\s-p["']?(?<s3>[^\s"']+)"#,
-        r#"[?&]sig=(?<s4>[^\s&"']+)"#,
-        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?<s5>[A-Za-z0-9/_-]+)",
-        r"discord(?:app)?\.com/api/webhooks/[0-9]+/(?<s6>[A-Za-z0-9_-]+)",
-        r#"(?-u:\b)(?:docker|podman)\s+login(?-u:\b)[^\n|;&]*?\s-p\s*["']?(?<s7>[^\s"']+)"#,
-        r#"\s-pass(?:in|out)?\s+["']?pass:(?<s8>[^\s"']+)"#,
+        r#"[?&]sig=(?<s3>[^\s&"']+)"#,
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?<s4>[A-Za-z0-9/_-]+)",
+        r"discord(?:app)?\.com/api/webhooks/[0-9]+/(?<s5>[A-Za-z0-9_-]+)",
+        r#"\s-pass(?:in|out)?\s+["']?pass:(?<s6>[^\s"']+)"#,
     ];
     constant(&places.join("|"))
+});
+
+/// Programs that are given a password as `-p`. The flag may stand far behind; it is looked for apart, since one
+/// expression for both would read on to the end of the text again and again.
+static LOGINS: LazyLock<Regex> = LazyLock::new(|| {
+    constant(r"(?-u:\b)(?:(?:mysql|mysqldump|mysqladmin|mariadb)\b|(?:docker|podman)\s+login(?-u:\b))")
 });
 
 /// Pairs spelled as data inside a text: `"name": "Authorization", "value": "…"`.
@@ -103,6 +103,7 @@ pub(super) fn find(text: &str, cut: Cut) -> Vec<Range<usize>> {
     assignments::find(text, cut, &mut found);
     private_keys(text, cut, &mut found);
     user_info(text, cut, &mut found);
+    logins(text, &mut found);
     let mut every = |pattern: &Regex, names: &[&str], holds: &dyn Fn(&Captures) -> bool| {
         for captures in pattern.captures_iter(text).filter(holds) {
             found.extend(names.iter().filter_map(|name| captures.name(name)).map(|part| part.range()));
@@ -110,7 +111,7 @@ pub(super) fn find(text: &str, cut: Cut) -> Vec<Range<usize>> {
     };
     every(&TOKENS, &["s"], &|_| true);
     every(&SCHEMES, &["s"], &is_credential);
-    every(&PLACES, &["s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"], &|captures| !is_numeric_user(captures));
+    every(&PLACES, &["s1", "s2", "s3", "s4", "s5", "s6"], &|captures| !is_numeric_user(captures));
     every(&PAIRS, &["s1", "s2", "s3"], &|captures| super::keys::is_secret(&captures["name"]));
     if text.contains("AKIA") || text.contains("ASIA") {
         every(&AWS_SECRETS, &["s"], &|captures| mixes_classes(&captures["s"]));
@@ -118,12 +119,61 @@ pub(super) fn find(text: &str, cut: Cut) -> Vec<Range<usize>> {
     merged(found)
 }
 
+/// Each private key block up to its end; one without an end, as far as it looks like a key. Both ends are looked for
+/// apart, each once: a text may be full of beginnings.
 fn private_keys(text: &str, cut: Cut, found: &mut Vec<Range<usize>>) {
-    found.extend(PRIVATE_KEYS.find_iter(text).map(|block| block.range()));
     let orphan = PRIVATE_KEY_END.find(text).filter(|_| cut.start);
     if let Some(end) = orphan.filter(|end| !text[..end.start()].contains("-----BEGIN ")) {
         found.push(0..end.end());
     }
+    let mut ends = PRIVATE_KEY_END.find_iter(text).peekable();
+    let mut at = 0;
+    for begin in PRIVATE_KEY_BEGIN.find_iter(text).map(|begin| begin.range()) {
+        if begin.start < at {
+            continue;
+        }
+        while ends.next_if(|end| end.start() < begin.end).is_some() {}
+        at = ends.peek().map_or_else(|| begin.end + key_body(&text[begin.end..]), regex::Match::end);
+        found.push(begin.start..at);
+    }
+}
+
+/// How many bytes of a text look like the inside of a private key.
+fn key_body(text: &str) -> usize {
+    let inside = |c: char| c.is_ascii_alphanumeric() || c.is_whitespace() || "+/=\\:,-".contains(c);
+    text.find(|c| !inside(c)).unwrap_or(text.len())
+}
+
+/// The password of a program that takes it as `-p`, on the command line that begins with its name.
+fn logins(text: &str, found: &mut Vec<Range<usize>>) {
+    let (mut at, mut end) = (0, 0);
+    for program in LOGINS.find_iter(text) {
+        let begin = program.end();
+        if begin < at {
+            continue;
+        }
+        if end <= begin {
+            end = text[begin..].find(['\n', '|', ';', '&']).map_or(text.len(), |index| begin + index);
+        }
+        // A line break is white space too, so the flag may be the first thing on the next line.
+        let line = &text[begin..text.floor_char_boundary(end + "\n-p".len())];
+        let spaced = program.as_str().ends_with("login");
+        let password = line
+            .match_indices("-p")
+            .filter(|(index, _)| line[..*index].ends_with(char::is_whitespace))
+            .find_map(|(index, flag)| password_at(text, begin + index + flag.len(), spaced));
+        at = password.as_ref().map_or(end, |password| password.end);
+        found.extend(password);
+    }
+}
+
+/// The password right behind a flag, perhaps in quotes, perhaps with space between.
+fn password_at(text: &str, at: usize, spaced: bool) -> Option<Range<usize>> {
+    let behind = if spaced { text[at..].trim_start() } else { &text[at..] };
+    let password = behind.strip_prefix(['"', '\'']).unwrap_or(behind);
+    let length = password.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
+    let start = text.len() - password.len();
+    Some(start..start + length.unwrap_or(password.len())).filter(|password| !password.is_empty())
 }
 
 /// The password, or the lone token, in front of the `@` of a URL.

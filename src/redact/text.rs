@@ -93,8 +93,9 @@ fn blot(value: &mut Value) -> bool {
     true
 }
 
-/// The text as the excerpt shows it: redacted, made visible, at most `max_code_points` long (contract §10).
-pub(super) fn shown(text: &str, max_code_points: usize) -> String {
+/// The text as the excerpt shows it: redacted, made visible, at most `max_code_points` long (contract §10). However long
+/// it is, only its ends are looked at.
+pub fn shown(text: &str, max_code_points: usize) -> String {
     if text.len() <= WHOLE_BYTES {
         return visible(&redact_text(text), max_code_points);
     }

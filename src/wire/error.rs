@@ -212,7 +212,7 @@ fn clipped(name: &str) -> String {
 
 /// What was expected, in a reader's words. Only the tail after the *last* marker is ours: a quoted value comes before.
 fn expectation(message: &str) -> String {
-    let message = message.rsplit_once(" at line ").map_or(message, |(text, _)| text);
+    let message = without_place(message);
     let Some((_, expected)) = message.rsplit_once(", expected ") else {
         return if message.starts_with("recursion limit") { "nested too deeply" } else { "does not fit" }
             .to_owned();
@@ -226,6 +226,20 @@ fn expectation(message: &str) -> String {
         other => other,
     };
     format!("expected {words}")
+}
+
+/// The message without the ` at line 1 column 2` that a reader of text puts behind it. A reader of values puts nothing
+/// there, and then the same words can only be part of a value that is quoted.
+fn without_place(message: &str) -> &str {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match message.rsplit_once(" at line ") {
+        Some((text, place))
+            if place.split_once(" column ").is_some_and(|(line, column)| number(line) && number(column)) =>
+        {
+            text
+        }
+        _ => message,
+    }
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ fn settle(open: &mut std::collections::HashMap<String, i32>, answer: &Value) {
 async fn a_fast_answer_is_repeated_once_and_a_slow_one_never() {
     let mut engine = Engine::listen().await;
     let slow = handler(|invocation| async move {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(120)).await;
         Ok(invocation.data)
     });
     let timings = Timings { repeat_answer: Duration::from_millis(20), ..quick() };

@@ -13,13 +13,16 @@ use tokio::task::JoinSet;
 use crate::engine::{Keep, is_real};
 use crate::support::peer::Peer;
 use crate::support::stage::ON_RESOLVED;
-use crate::support::{eventually, wait::within};
+use crate::support::wait::within;
 use crate::world::{World, ask_gate};
 
 const HOLDS: usize = 1_000;
 const CALLERS: usize = 32;
 /// The engine is killed when so many calls were answered.
 const KILL_AT: usize = 400;
+
+/// How long one answer, or the load as a whole, may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 type Call = (String, String);
 
@@ -48,7 +51,7 @@ impl<A: Clone + Send + 'static> Work<A> {
             let work = work.clone();
             callers.spawn(async move {
                 while let Some(call) = work.next() {
-                    let answer = eventually(&format!("an answer about {call:?}"), || {
+                    let answer = within(PATIENCE, || {
                         let mut console = work.console.clone();
                         let asking = ask(console.borrow_and_update().clone(), call.clone());
                         async move {
@@ -60,6 +63,7 @@ impl<A: Clone + Send + 'static> Work<A> {
                         }
                     })
                     .await;
+                    let answer = answer.unwrap_or_else(|| panic!("no answer about {call:?}"));
                     work.answers.lock().unwrap().push((call, answer));
                 }
             });
@@ -78,11 +82,11 @@ impl<A: Clone + Send + 'static> Work<A> {
 
 /// Kills the engine when enough calls were answered and starts it with what it knew.
 async fn kill_under(world: &mut World, answered: impl Fn() -> usize, console: &watch::Sender<Peer>) {
-    eventually("the load to be in full swing", || {
+    let in_full_swing = within(PATIENCE, || {
         let enough = answered() >= KILL_AT;
         async move { enough.then_some(()) }
-    })
-    .await;
+    });
+    assert!(in_full_swing.await.is_some(), "only {} calls were answered", answered());
     // A real engine writes its state with a delay; what a kill takes from it is not the worker's to keep.
     world.restart_engine(is_real(), Keep::All).await;
     assert!(answered() < HOLDS, "the engine was killed too late");

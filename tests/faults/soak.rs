@@ -26,6 +26,8 @@ use crate::world::{Harness, neighbours};
 const TICK: Duration = Duration::from_millis(12);
 /// Every so many ticks one more hold lives its life: some seven a second.
 const HOLD_EVERY: u64 = 12;
+/// A machine that cannot keep up gets no more than this at a time; the calls made are told in the end.
+const MOST_UNDER_WAY: usize = 256;
 const SAMPLE_EVERY: Duration = Duration::from_secs(30);
 /// What the allocator may still take after the first minutes.
 const GROWTH_KIB: u64 = 8 * 1024;
@@ -182,6 +184,9 @@ async fn run(load: &Load, pid: u32, length: Duration, stored: &Value) -> Vec<Usa
         }
         while let Some(ended) = running.try_join_next() {
             ended.unwrap();
+        }
+        while running.len() > MOST_UNDER_WAY {
+            running.join_next().await.unwrap().unwrap();
         }
     }
     running.join_all().await;

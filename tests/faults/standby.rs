@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::relay::Relay;
-use crate::support::eventually;
 use crate::support::peer::Peer;
-use crate::support::siblings::PRE_TRIGGER;
+use crate::support::siblings::{PRE_TRIGGER, RESOLVE};
 use crate::support::stage::hook;
 use crate::support::worker::Worker;
+use crate::support::{Latch, Script, eventually};
 use crate::world::World;
 
 /// From the end of the first worker to the first answer of the second.
@@ -135,4 +135,40 @@ async fn a_gate_that_lost_its_connection_stands_by_behind_the_one_that_took_over
     .await;
     assert_eq!(world.resolve("s", "c", "allow").await, Some(true));
     one_gate_is_bound(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_stopped_finishes_a_release_before_the_standby_takes_over() {
+    let mut world = World::start(json!({"rules": ["!approval::*", "demo::*"]})).await;
+    let spare = Relay::in_front_of(&world.wire_target()).await;
+    let mut second = Worker::start(&["--url", &spare.url()]);
+    standing_by(&second).await;
+    assert_eq!(world.gate("s", "c").await.as_deref(), Some("hold"));
+    let done = Latch::new();
+    let released = Script::Reply(json!({"resolved": true, "turn_resumed": true}));
+    world.siblings.script_for("s", RESOLVE, Script::When(done.clone(), Box::new(released)));
+    let (console, decision) =
+        (world.console.clone(), json!({"session_id": "s", "function_call_id": "c", "decision": "allow"}));
+    let decided = tokio::spawn(async move { console.ask("approval::resolve", decision).await });
+    eventually("the release to be under way", || async {
+        (!world.siblings.asked_of(RESOLVE, "s").is_empty()).then_some(())
+    })
+    .await;
+    world.worker.signal("TERM").await;
+    eventually("the functions to be withdrawn", || async {
+        world.console.call("approval::list-pending", json!({})).await.is_err().then_some(())
+    })
+    .await;
+    assert!(!second.says_ready(), "the name is not free while the first worker finishes");
+    done.open();
+    assert_eq!(decided.await.unwrap()["resolved"], true);
+    let status = world.worker.ends_within(TAKE_OVER).await.expect("the first worker ends");
+    assert_eq!(status, Some(0));
+    let ended = Instant::now();
+    second.ready().await;
+    assert!(ended.elapsed() <= TAKE_OVER, "taken over after {:?}", ended.elapsed());
+    one_gate_is_bound(&world).await;
+    eventually("the end to be told", || async { (world.story("s").len() == 2).then_some(()) }).await;
+    assert_eq!(world.story("s"), ["created", "resolved allow"]);
+    assert!(world.row("s", "c").await.is_null());
 }

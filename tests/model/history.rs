@@ -16,6 +16,9 @@ pub struct Hold {
     pub digest: String,
     pub pending_at: i64,
     pub filesystem: bool,
+    /// It was written while a denial of the hold before it was on its way. The denial names the call, not the hold,
+    /// so the harness may apply it to this one, and nobody can tell which it was.
+    pub overtaken: bool,
     pub generation: u64,
 }
 
@@ -132,7 +135,9 @@ impl History {
         match (function, data["scope"].as_str()) {
             ("state::set", Some("approval_pending")) => match StoredRow::read(&data["value"]) {
                 StoredRow::Live(record) => {
+                    let denied = |one: &Decision| one.row == key && !one.allow && one.end == End::Waiting;
                     let hold = Hold {
+                        overtaken: self.decisions.iter().any(denied),
                         row: key.to_owned(),
                         digest: record.digest.clone().unwrap_or_default(),
                         pending_at: record.pending_at,

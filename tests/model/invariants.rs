@@ -65,7 +65,7 @@ fn may_be_left(history: &History, record: &PendingApprovalRecord) -> bool {
         || history.decisions.iter().any(|one| one.hold.as_ref() == Some(&hold) && one.end == End::Unanswered)
         || history.holds.get(&hold).is_some_and(|known| {
             // Being taken back when its worker died, or written and not told to anybody.
-            !history.parked.contains(&hold) && history.is_dead(known.generation)
+            known.overtaken || (!history.parked.contains(&hold) && history.is_dead(known.generation))
         })
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use approval_gate::policy::Policy;
 
-use crate::script::{SESSIONS, Script, Step};
+use crate::script::{CALLS, SESSIONS, Script, Step};
 use crate::world::World;
 use crate::{asking, harness, invariants};
 
@@ -134,12 +134,14 @@ async fn act(world: &Arc<World>, step: &Step) {
             let target = target(function, variant);
             tokio::spawn(harness::dispatch(clone(), session, call, target, again));
         }
-        Step::Decide { session, call, allow, duration, opposed } => {
-            let names = || (session_name(session), format!("c{call}"));
-            let (session_id, call_id) = names();
-            tokio::spawn(asking::decision(clone(), session_id, call_id, allow, duration));
+        Step::Decide { session, call, aimed, allow, duration, opposed } => {
+            let parked = if aimed { world.inner().harness.parked() } else { Vec::new() };
+            let (session_id, call_id) = match parked.get((session * CALLS + call) % parked.len().max(1)) {
+                Some(about) => (about.session.clone(), about.call.clone()),
+                None => (session_name(session), format!("c{call}")),
+            };
+            tokio::spawn(asking::decision(clone(), session_id.clone(), call_id.clone(), allow, duration));
             if opposed {
-                let (session_id, call_id) = names();
                 tokio::spawn(asking::decision(clone(), session_id, call_id, !allow, duration));
             }
         }

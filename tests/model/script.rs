@@ -34,8 +34,9 @@ pub enum Step {
     /// The model asks for a function; `again` delivers the hook twice, as after a crash of the harness before it wrote
     /// the answer down.
     Call { session: usize, call: usize, function: usize, variant: usize, again: bool },
-    /// A person decides, perhaps two persons at once and against each other.
-    Decide { session: usize, call: usize, allow: bool, duration: usize, opposed: bool },
+    /// A person decides, perhaps two persons at once and against each other. `aimed`: on a call that is parked, if there
+    /// is one.
+    Decide { session: usize, call: usize, aimed: bool, allow: bool, duration: usize, opposed: bool },
     /// The turn ends.
     EndTurn { session: usize, names_session: bool },
     /// The session is deleted.
@@ -81,13 +82,14 @@ fn step() -> impl Strategy<Value = Step> {
     let session = 0..SESSIONS;
     let call = 0..CALLS;
     prop_oneof![
-        12 => (session.clone(), call.clone(), 0..4usize, 0..3usize, prop::bool::weighted(0.2)).prop_map(
+        18 => (session.clone(), call.clone(), 0..4usize, 0..3usize, prop::bool::weighted(0.2)).prop_map(
             |(session, call, function, variant, again)| Step::Call { session, call, function, variant, again }
         ),
-        11 => (session.clone(), call, any::<bool>(), 0..4usize, prop::bool::weighted(0.25)).prop_map(
-            |(session, call, allow, duration, opposed)| Step::Decide { session, call, allow, duration, opposed }
-        ),
-        3 => (session.clone(), any::<bool>())
+        11 => (session.clone(), call, prop::bool::weighted(0.6), any::<bool>(), 0..4usize, prop::bool::weighted(0.25))
+            .prop_map(|(session, call, aimed, allow, duration, opposed)| {
+                Step::Decide { session, call, aimed, allow, duration, opposed }
+            }),
+        4 => (session.clone(), any::<bool>())
             .prop_map(|(session, names_session)| Step::EndTurn { session, names_session }),
         1 => session.clone().prop_map(|session| Step::DeleteSession { session }),
         3 => (session.clone(), 1..5usize).prop_map(|(session, changes)| Step::Grow { session, changes }),
@@ -95,7 +97,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => session.prop_map(|session| Step::ClearSettings { session }),
         2 => (0..5usize, prop::bool::weighted(0.9))
             .prop_map(|(value, noticed)| Step::Configure { value, noticed }),
-        6 => (peer(), trouble()).prop_map(|(peer, trouble)| Step::Trouble { peer, trouble }),
+        4 => (peer(), trouble()).prop_map(|(peer, trouble)| Step::Trouble { peer, trouble }),
         1 => (10u64..12_000).prop_map(|ms| Step::Freeze { ms }),
         2 => (0u64..3_000).prop_map(|ms| Step::Cut { ms }),
         2 => (500u64..3_000).prop_map(|ms| Step::Crash { ms }),
