@@ -174,7 +174,8 @@ mod tests {
             },
             turn_id: format!("t_{turn}").into(),
             identity: format!("h_{session}_{call}_{pending_at}").into(),
-            metadata: session.is_multiple_of(2)
+            metadata: session
+                .is_multiple_of(2)
                 .then(|| Arc::new(json!({"tenant": session}).as_object().cloned().unwrap_or_default())),
             json: RawValue::from_string(format!("[{session},{call},{pending_at}]")).unwrap().into(),
         }
