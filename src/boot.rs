@@ -138,14 +138,19 @@ impl Worker {
 /// What an earlier run left undone is done once the worker serves again; it never delays serving.
 pub async fn after_connect(context: &Context) {
     context.events.listeners_known();
-    let events = context.inbox.send_what_was_left().await;
-    if events > 0 {
-        tracing::info!(events, "resolved events of an earlier run were sent");
-    }
-    match context.inbox.reconcile(&context.harness).await {
-        0 => {}
-        records => tracing::info!(records, "records that no turn waits for were removed"),
-    }
+    let tell = async {
+        let events = context.inbox.send_what_was_left().await;
+        if events > 0 {
+            tracing::info!(events, "resolved events of an earlier run were sent");
+        }
+    };
+    let reconcile = async {
+        let records = context.inbox.reconcile(&context.harness).await;
+        if records > 0 {
+            tracing::info!(records, "records that no turn waits for were removed");
+        }
+    };
+    tokio::join!(tell, reconcile);
 }
 
 /// On each connection, before anything is registered on it. A lost connection is tried again for ever. On the first

@@ -28,6 +28,8 @@ use crate::wire::record::{ResolvedMarker, StoredRow};
 const DELETE_TRIES: u32 = 60;
 /// A write without an answer may still arrive; how long the store is watched for it.
 const LATE_WRITE: Duration = Duration::from_secs(2);
+/// How long listeners may take to come back before what was left to be told is told without them.
+const LISTENERS_COME_BACK: Duration = Duration::from_secs(30);
 /// How often a record that must not stay is looked for before the next start's reconciling has to do it.
 const TAKE_BACK_TRIES: u32 = 60;
 
@@ -219,9 +221,18 @@ impl Inbox {
 
     async fn try_to_send_what_was_left(&self) -> Result<usize, CallError> {
         let rows = self.inner.state.list(Scope::Pending, Deadline::after(Duration::from_secs(10))).await?;
+        let markers: Vec<ResolvedMarker> = rows
+            .iter()
+            .filter_map(|value| match StoredRow::read(value) {
+                StoredRow::Resolved(marker) => Some(*marker),
+                _ => None,
+            })
+            .collect();
+        if !markers.is_empty() {
+            self.inner.events.listener_or(LISTENERS_COME_BACK).await;
+        }
         let mut sent = 0;
-        for value in &rows {
-            let StoredRow::Resolved(found) = StoredRow::read(value) else { continue };
+        for found in markers {
             let row = found.row.clone();
             let guard = self.inner.locks.lock(&row).await;
             let now = self.inner.state.get(Scope::Pending, &row, Deadline::after(REMOVAL_BUDGET)).await?;
