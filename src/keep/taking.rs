@@ -5,7 +5,7 @@
 //! 2. The event is sent.
 //! 3. The marker is deleted.
 //!
-//! A crash after 1 leaves a marker, which the next start sends and deletes; a crash after 2 repeats the event with
+//! A crash after 1 leaves a marker, which the next start or connection sends and deletes; a crash after 2 repeats the event with
 //! the same `event_id`. Readers skip markers. All of it happens under the key's lock, witnessed by the guard.
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use crate::siblings::state::Scope;
 use crate::wire::events::PendingResolvedEvent;
 use crate::wire::record::{ResolvedMarker, StoredRow};
 
-/// How often the deletion of a marker is tried again before it is left to the next start.
+/// How often the deletion of a marker is tried again before it is left to the next connection.
 const DELETE_TRIES: u32 = 60;
 /// A write without an answer may still arrive; how long the store is watched for it.
 const LATE_WRITE: Duration = Duration::from_secs(2);
@@ -251,7 +251,7 @@ impl Inbox {
         value.is_ok_and(|value| is_marker(&value, identity))
     }
 
-    /// Deletes a marker whose event was sent. A failure leaves it for a later try and then for the next start; if the
+    /// Deletes a marker whose event was sent. A failure leaves it for a later try and then for the next connection; if the
     /// connection was lost meanwhile, the event may have been too and is sent once more.
     async fn delete_marker(&self, row: &str, marker: &ResolvedMarker) {
         let state = &self.inner.state;
@@ -270,7 +270,7 @@ impl Inbox {
                 }
             }
             inbox.told().remove(&marker.event_id);
-            tracing::warn!(row, "a marker is left to be deleted at the next start");
+            tracing::warn!(row, "a marker is left to be deleted on the next connection");
         });
     }
 
