@@ -146,14 +146,19 @@ pub async fn after_connect(context: &Context) {
         context.settings.open_view(context.engine.connection());
         context.inbox.load_view().await;
     }
-    let events = context.inbox.send_what_was_left().await;
-    if events > 0 {
-        tracing::info!(events, "resolved events of an earlier run were sent");
-    }
-    match context.inbox.reconcile(&context.harness).await {
-        0 => {}
-        records => tracing::info!(records, "records that no turn waits for were removed"),
-    }
+    let tell = async {
+        let events = context.inbox.send_what_was_left().await;
+        if events > 0 {
+            tracing::info!(events, "resolved events of an earlier run were sent");
+        }
+    };
+    let reconcile = async {
+        let records = context.inbox.reconcile(&context.harness).await;
+        if records > 0 {
+            tracing::info!(records, "records that no turn waits for were removed");
+        }
+    };
+    tokio::join!(tell, reconcile);
 }
 
 /// Whether the engine tells us when somebody changes our rows. It accepts a binding without a word and parks it when

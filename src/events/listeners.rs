@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use tokio::sync::Notify;
 
 use crate::hold::contains_all;
 use crate::iii::{Bind, ErrorBody, Provider};
@@ -27,6 +28,7 @@ pub struct Listener {
 #[derive(Default)]
 pub struct Listeners {
     inner: RwLock<Inner>,
+    bound: Notify,
 }
 
 #[derive(Default)]
@@ -51,6 +53,17 @@ impl Listeners {
             })
             .cloned()
             .collect()
+    }
+
+    /// Waits until there is one.
+    pub async fn some(&self) {
+        loop {
+            let bound = self.bound.notified();
+            if !self.is_empty() {
+                return;
+            }
+            bound.await;
+        }
     }
 
     /// How many bindings there are.
@@ -101,6 +114,8 @@ impl Provider for Listeners {
             config,
         };
         inner.by_id.insert(bind.id, Arc::new(listener));
+        drop(inner);
+        self.bound.notify_waiters();
         Ok(())
     }
 

@@ -8,6 +8,7 @@ mod listeners;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Map;
@@ -40,6 +41,12 @@ impl Events {
     /// All listeners of this connection are known now: the engine hands them over before it answers our announcement.
     pub fn listeners_known(&self) {
         self.known_on.store(self.engine.connection(), Ordering::Release);
+    }
+
+    /// Waits until somebody listens to resolved events, at most for `patience`. After an engine's restart listeners may
+    /// come back later than we do, and what an earlier run left to be told would be told to nobody.
+    pub async fn listener_or(&self, patience: Duration) {
+        let _ = tokio::time::timeout(patience, self.resolved.some()).await;
     }
 
     /// The provider of `approval::pending-created`.

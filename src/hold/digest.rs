@@ -1,7 +1,7 @@
 //! What makes two deliveries the same call: a digest of session, turn, call id, function and arguments (contract §2).
 //!
-//! The stored excerpt is redacted and clipped, so it cannot tell two calls apart; the digest can, and reveals
-//! nothing that is long enough to be guessed. Object keys are taken in sorted order, because JSON that crosses the
+//! The stored excerpt is redacted and clipped, so it cannot tell two calls apart; the digest can. It hides what cannot
+//! be guessed, and is stored but never shown. Object keys are taken in sorted order, because JSON that crosses the
 //! engine is re-encoded.
 
 use std::fmt::Write as _;

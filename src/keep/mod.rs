@@ -10,7 +10,8 @@
 //! | how often the watch asked | store, `approval_filesystem_access_attempts` | [`filesystem`] | turn end, session end |
 //! | decisions being carried out | memory, [`decisions`] | [`inbox`] | the harness's answer |
 //! | calls just released | memory, [`released`] | [`inbox`] | an hour, turn end, session end |
-//! | holds being written | memory, [`in_progress`] | [`inbox`] | the write's answer |
+//! | ends that were told and whose marker still stands | memory, [`inbox`] | [`inbox`] | the marker's deletion |
+//! | calls that may come to be held | memory, [`in_progress`] | [`inbox`] | the write's answer |
 //! | the policy in force | memory, [`live_config`] | `configuration::get` | the next valid value |
 //!
 //! The store is the truth. One owner per row key at a time ([`keyed_lock`]), and never across a call into the
@@ -33,3 +34,7 @@ pub mod settings;
 pub mod settings_view;
 mod slot;
 mod taking;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

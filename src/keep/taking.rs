@@ -5,7 +5,7 @@
 //! 2. The event is sent.
 //! 3. The marker is deleted.
 //!
-//! A crash after 1 leaves a marker, which the next start sends and deletes; a crash after 2 repeats the event with
+//! A crash after 1 leaves a marker, which the next start or connection sends and deletes; a crash after 2 repeats the event with
 //! the same `event_id`. Readers skip markers. All of it happens under the key's lock, witnessed by the guard.
 
 use std::collections::HashMap;
@@ -24,10 +24,12 @@ use crate::siblings::state::Scope;
 use crate::wire::events::PendingResolvedEvent;
 use crate::wire::record::{ResolvedMarker, StoredRow};
 
-/// How often the deletion of a marker is tried again before it is left to the next start.
+/// How often the deletion of a marker is tried again before it is left to the next connection.
 const DELETE_TRIES: u32 = 60;
 /// A write without an answer may still arrive; how long the store is watched for it.
 const LATE_WRITE: Duration = Duration::from_secs(2);
+/// How long listeners may take to come back before what was left to be told is told without them.
+const LISTENERS_COME_BACK: Duration = Duration::from_secs(30);
 /// How often a record that must not stay is looked for before the next start's reconciling has to do it.
 const TAKE_BACK_TRIES: u32 = 60;
 
@@ -216,9 +218,18 @@ impl Inbox {
 
     async fn try_to_send_what_was_left(&self) -> Result<usize, CallError> {
         let rows = self.inner.state.list(Scope::Pending, Deadline::after(Duration::from_secs(10))).await?;
+        let markers: Vec<ResolvedMarker> = rows
+            .iter()
+            .filter_map(|value| match StoredRow::read(value) {
+                StoredRow::Resolved(marker) => Some(*marker),
+                _ => None,
+            })
+            .collect();
+        if !markers.is_empty() {
+            self.inner.events.listener_or(LISTENERS_COME_BACK).await;
+        }
         let mut sent = 0;
-        for value in &rows {
-            let StoredRow::Resolved(found) = StoredRow::read(value) else { continue };
+        for found in markers {
             let row = found.row.clone();
             let guard = self.inner.locks.lock(&row).await;
             let now = self.read_row(&row, Deadline::after(REMOVAL_BUDGET), &guard).await?;
@@ -237,7 +248,7 @@ impl Inbox {
         value.is_ok_and(|value| is_marker(&value, identity))
     }
 
-    /// Deletes a marker whose event was sent. A failure leaves it for a later try and then for the next start; if the
+    /// Deletes a marker whose event was sent. A failure leaves it for a later try and then for the next connection; if the
     /// connection was lost meanwhile, the event may have been too and is sent once more.
     async fn delete_marker(&self, row: &str, marker: &ResolvedMarker, guard: &KeyGuard) {
         if self.delete_row(row, Deadline::after(REMOVAL_BUDGET), guard).await.is_ok() {
@@ -255,7 +266,7 @@ impl Inbox {
                 }
             }
             inbox.told().remove(&marker.event_id);
-            tracing::warn!(row, "a marker is left to be deleted at the next start");
+            tracing::warn!(row, "a marker is left to be deleted on the next connection");
         });
     }
 

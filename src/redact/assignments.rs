@@ -27,7 +27,7 @@ pub(super) fn find(text: &str, cut: Cut, found: &mut Vec<Range<usize>>) {
             let end = scan.while_at(at, is_name_byte);
             at = match scan.value_of(at, end) {
                 Some(value) => {
-                    let next = value.end.max(end);
+                    let next = scan.behind(&value).max(end);
                     found.push(value);
                     next
                 }
@@ -61,7 +61,10 @@ impl Scan<'_> {
         let behind = closed.map_or(end, |(_, after)| after);
         let (joint, at) = self.joint(start, behind, closed.is_some(), name)?;
         let value = match joint {
-            Joint::Colon if closed.is_none() && opened.is_some() => self.to_closing(at, opened?),
+            Joint::Colon if closed.is_none() && opened.is_some() => {
+                let value = self.to_closing(at, opened?);
+                if self.seems_to_close(start, opened?) { self.before_operator(value) } else { value }
+            }
             Joint::Tag => at..self.while_at(at, |byte| byte != b'<'),
             Joint::Colon if closed.is_none() && self.starts_line(start) && self.opens_block(at) => {
                 self.block(start, at)?

@@ -7,19 +7,20 @@ use std::ops::Range;
 
 use super::shapes::Cut;
 
-/// How often, in text lengths, brackets are followed before an unbalanced one counts as open to the end.
-const BRACKET_PASSES: usize = 4;
+/// How often, in text lengths, brackets are followed before an unbalanced one counts as open to the end, and values
+/// are looked into before they are taken as they seem.
+const PASSES: usize = 4;
 /// Longest word in front of a quote that still belongs to the quoted value: `b"…"`, `$'…'`.
 const PREFIX_BYTES: usize = 2;
 /// How far back a line is read to tell whether a quote opens or closes, in bytes.
 const LINE_BYTES: usize = 2048;
 
-/// A text being read, and how often brackets may still be followed in it.
+/// A text being read, and how many bytes of it may still be read more than once.
 pub(super) struct Scan<'a> {
     pub text: &'a str,
     pub bytes: &'a [u8],
     pub cut: Cut,
-    bracket_steps: usize,
+    steps: usize,
 }
 
 /// A quote as it is spelled at some level of nesting: `"`, or `\"` inside a quoted text.
@@ -31,7 +32,7 @@ pub(super) struct Quote {
 
 impl<'a> Scan<'a> {
     pub fn new(text: &'a str, cut: Cut) -> Self {
-        Self { text, bytes: text.as_bytes(), cut, bracket_steps: text.len() * BRACKET_PASSES }
+        Self { text, bytes: text.as_bytes(), cut, steps: text.len() * PASSES }
     }
 
     /// Whether the line ends at `at`, or with nothing more than the mark of a block of text: `|`, `>-`.
@@ -82,6 +83,26 @@ impl<'a> Scan<'a> {
         self.bytes.get(at).is_some_and(|mark| line.iter().fold(false, |open, byte| open ^ (byte == mark)))
     }
 
+    /// Whether the quote right before `at` rather ends a quoted text, by the quotes of its spelling before it on the
+    /// line.
+    pub fn seems_to_close(&self, at: usize, quote: Quote) -> bool {
+        let end = at - 1 - quote.backslashes;
+        let line = &self.bytes[end.saturating_sub(LINE_BYTES / 4)..end];
+        let line = line.rsplit(|byte| is_line_break(*byte)).next().unwrap_or_default();
+        let (mut open, mut backslashes) = (false, 0);
+        for byte in line {
+            open ^= *byte == quote.mark && backslashes == quote.backslashes;
+            backslashes = if *byte == b'\\' { backslashes + 1 } else { 0 };
+        }
+        open
+    }
+
+    /// The value as far as no shell would run what follows.
+    pub fn before_operator(&self, value: Range<usize>) -> Range<usize> {
+        let end = self.bytes[value.clone()].iter().position(|byte| is_operator(*byte));
+        value.start..end.map_or(value.end, |end| value.start + end)
+    }
+
     /// The contents of the quoted value at `at`; with its quotes if a shell would join more to it.
     pub fn quoted(&self, at: usize) -> Option<Range<usize>> {
         let (quote, start) = self.quote_at(at)?;
@@ -101,6 +122,22 @@ impl<'a> Scan<'a> {
             (joined, behind) = (true, next);
         }
         Some(if joined { at..behind } else { start..end })
+    }
+
+    /// Where names are looked for again behind a value. A quote that closes on a later line may have been left open on
+    /// its own, and what seems to be joined to it may itself be a name with a secret behind it.
+    pub fn behind(&mut self, value: &Range<usize>) -> usize {
+        let joined = self.bytes[..value.start].last().is_none_or(|byte| !is_quote(*byte));
+        let Some((quote, start)) = self.quote_at(value.start).filter(|_| joined) else {
+            return value.end;
+        };
+        let inner = self.to_closing(start, quote);
+        let Some(steps) = self.steps.checked_sub(value.len()) else {
+            return value.end;
+        };
+        self.steps = steps;
+        let spans_lines = self.bytes[inner.clone()].iter().any(|byte| is_line_break(*byte));
+        if spans_lines { (inner.end + quote.backslashes + 1).min(value.end) } else { value.end }
     }
 
     /// The position behind the word, or the word in quotes, that begins right at `at`.
@@ -124,10 +161,10 @@ impl<'a> Scan<'a> {
         }
         let (mut depth, mut here) = (0_usize, at);
         while let Some(byte) = self.bytes.get(here) {
-            if self.bracket_steps == 0 {
+            if self.steps == 0 {
                 return Some(at..self.text.len());
             }
-            self.bracket_steps -= 1;
+            self.steps -= 1;
             match byte {
                 b'{' | b'[' => depth += 1,
                 b'}' | b']' => depth -= 1,
@@ -137,7 +174,7 @@ impl<'a> Scan<'a> {
                     // A quote that nothing closes was looked for up to the very end.
                     let closed = self.bytes.get(here) == Some(&quote.mark);
                     let read = if closed { here } else { self.bytes.len() } - start;
-                    self.bracket_steps = self.bracket_steps.saturating_sub(read);
+                    self.steps = self.steps.saturating_sub(read);
                 }
                 _ => {}
             }

@@ -55,8 +55,8 @@ pub struct PendingApprovalRecord {
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub hold_id: Option<String>,
-    /// The digest of the call, by which a redelivery is known. Not a field of its own: it is part of `hold_id`, whose
-    /// random part keeps anybody who sees the record from guessing arguments against it.
+    /// The digest of the call, by which a redelivery is known. Not a field of its own: it is part of `hold_id`, which only
+    /// readers of the store see. Whoever can read the store can try guesses of short arguments against it.
     #[serde(skip)]
     #[schemars(skip)]
     pub digest: Option<String>,
@@ -106,7 +106,7 @@ pub struct AccessRequest {
 pub enum StoredRow {
     /// A hold that waits.
     Live(Box<PendingApprovalRecord>),
-    /// A decision took the record and has not removed the row yet.
+    /// Nothing, or what a record left that was taken back.
     Null,
     /// A decision took the record and has not sent its event yet.
     Resolved(Box<ResolvedMarker>),

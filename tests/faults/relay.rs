@@ -4,6 +4,7 @@
 //! it, the engine has carried it out, and the worker never learns. Nothing else passes from then on, in either direction,
 //! until the worker is gone.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -35,6 +36,7 @@ struct Shared {
     engine: String,
     armed: Mutex<Option<Armed>>,
     twice: AtomicBool,
+    answered: Mutex<HashSet<String>>,
     connections: AtomicU64,
     asked: Mutex<Vec<(String, Instant)>>,
 }
@@ -54,6 +56,7 @@ impl Relay {
             engine: engine.to_owned(),
             armed: Mutex::default(),
             twice: AtomicBool::new(false),
+            answered: Mutex::default(),
             connections: AtomicU64::new(0),
             asked: Mutex::default(),
         });
@@ -175,7 +178,13 @@ fn parsed(message: &Message) -> Option<Value> {
 }
 
 impl Shared {
+    /// An answer that the worker repeats is no new frame of what it does now.
     fn strike(&self, frame: &Value) -> Option<Armed> {
+        let answer = frame["type"] == "invocationresult";
+        let id = frame["invocation_id"].as_str().unwrap_or_default();
+        if answer && !self.answered.lock().unwrap().insert(id.to_owned()) {
+            return None;
+        }
         let mut armed = self.armed.lock().unwrap();
         if armed.as_ref().is_some_and(|armed| (armed.matches)(frame)) { armed.take() } else { None }
     }

@@ -129,3 +129,37 @@ fn two_hundred_long_strings_of_any_kind_make_an_excerpt_in_time() {
         in_time(unit, || excerpt(&strings));
     }
 }
+
+#[test]
+fn a_long_text_repeated_by_aliases_takes_no_more_memory_than_the_file_may() {
+    // Given one long text, and as many aliases of it as are allowed
+    let text = format!("rules: [&a \"{}\"{}]", "x".repeat(100_000), ", *a".repeat(9_000));
+    // When the file is read, then the parser stops before it has copied the text that often
+    let problem = seed::parse(&text, &|_| None).unwrap_err();
+    assert!(matches!(problem.fault(), seed::SeedFault::Yaml(_)), "{problem:.200}");
+}
+
+#[test]
+fn a_quote_left_open_on_an_earlier_line_uncovers_no_secret() {
+    for (given, expected) in [
+        ("PASSWORD='abc\ndef\ncurl -H 'X-Api-Key: Zq7vX1kPz93L' h", "PASSWORD=<redacted> <redacted>' h"),
+        ("token=\"abc\n{\"client_secret\": \"Zq7vX1kPz93L\"}", "token=<redacted>\": \"<redacted>\"}"),
+        ("token='\nexport B_TOKEN='Zq7vX1kPz93L'\n", "token=<redacted>'\n"),
+    ] {
+        assert_eq!(redact_text(given), expected);
+    }
+}
+
+#[test]
+fn a_quote_that_closes_before_a_secret_name_hides_no_command() {
+    for (given, expected) in [
+        ("echo \"a\"password: ; rm -rf / ; echo \"", "echo \"a\"password: ; rm -rf / ; echo \""),
+        ("echo \"a \"token: x; rm -rf / #\"", "echo \"a \"token: <redacted>; rm -rf / #\""),
+        (r#"echo \"a\"token: x | sh \""#, r#"echo \"a\"token: <redacted>| sh \""#),
+        // and still hides what a quote that opens there holds
+        ("curl -H \"A: b\" -H \"Cookie: a=b; c=d\" h", "curl -H \"A: b\" -H \"Cookie: <redacted>\" h"),
+        (r#"sh -c "curl -H \"Cookie: a=b; c=d\"""#, r#"sh -c "curl -H \"Cookie: <redacted>\"""#),
+    ] {
+        assert_eq!(redact_text(given), expected);
+    }
+}

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use approval_gate::clock::Deadline;
-use approval_gate::iii::{Answer, CallError, ErrorBody, Fire};
+use approval_gate::iii::{Answer, CallError, ErrorBody, Fire, Invocation};
 use approval_gate::siblings::{BoxFuture, Engine};
 use approval_gate::wire::harness::{FILESYSTEM_GRANT, FILESYSTEM_GRANTS, FUNCTION_RESOLVE};
 
@@ -207,7 +207,7 @@ impl Request {
                 Ok(json!({"id": "approval-gate", "value": inner.configuration}))
             }
             "configuration::get" => Ok(json!({"id": data["id"], "value": {"fs": {"host_roots": []}}})),
-            "configuration::set" => Ok(json!({})),
+            "configuration::set" | "engine::registered-triggers::info" => Ok(json!({})),
             FILESYSTEM_GRANTS => Ok(json!({"roots": inner.harness.grants(session)})),
             FILESYSTEM_GRANT => {
                 inner.harness.grant(session, data["root"].as_str().unwrap_or_default());
@@ -216,8 +216,27 @@ impl Request {
             "session::get" => Ok(json!({"meta": {"title": session, "metadata": {"of": session}}})),
             function => {
                 inner.history.stored(self.generation, function, data);
-                inner.store.apply(function, data)
+                let reply = inner.store.apply(function, data);
+                let is_told =
+                    matches!(function, "state::set" | "state::delete") && inner.faults.roll("told", 8) > 0;
+                if is_told {
+                    let pause = inner.faults.ms("telling", 40);
+                    tokio::spawn(tell_of_change(Arc::clone(world), data.clone(), pause));
+                }
+                reply
             }
         }
     }
+}
+
+/// The `state` trigger: after a while, in any order, and sometimes not at all, the worker is told what was written.
+async fn tell_of_change(world: Arc<World>, data: Value, pause: std::time::Duration) {
+    tokio::time::sleep(pause).await;
+    let Some((worker, _)) = world.serving() else { return };
+    let event = json!({"type": "state", "event_type": "state:updated", "scope": data["scope"], "key": data["key"],
+        "old_value": null, "new_value": data.get("value").cloned().unwrap_or_default()});
+    let Ok(payload) = to_raw_value(&event) else { return };
+    let invocation =
+        Invocation { function_id: "approval::on-state-changed".into(), data: payload, metadata: None };
+    drop(worker.handler("approval::on-state-changed")(invocation).await);
 }

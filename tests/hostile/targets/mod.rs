@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// What a target is: it takes any bytes, and panics if a promise is broken.
+/// What is done with the bytes.
 pub type Target = fn(&[u8]);
 
 /// Every target: its name, which is also that of its directory of seeds, and its function.

@@ -21,7 +21,7 @@ pub fn marked(value: &Value) -> Value {
     }
 }
 
-/// Whether a mark stands in the value before any was planted, then nothing can be told.
+/// Whether a mark stands in the value before any was planted; then nothing can be told from one.
 pub fn is_marked(value: &Value) -> bool {
     value.to_string().contains(MARK)
 }

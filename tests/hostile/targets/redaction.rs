@@ -35,9 +35,26 @@ const PLACES: [(&str, &str); 20] = [
     ("Password=", ";Database=x"),
     ("-----BEGIN PRIVATE KEY-----\n", "\n-----END PRIVATE KEY-----"),
 ];
-/// How often the text is repeated in front of the secret and behind it, so that it falls on every edge.
-const REPEATS: [(usize, usize); 8] =
-    [(0, 0), (1, 0), (1, 1), (0, 1), (40, 1), (1, 400), (400, 0), (2000, 2000)];
+/// How often the text is repeated in front of the secret and behind it, so that it falls on every edge. Mostly small,
+/// for speed.
+const REPEATS: [(usize, usize); 16] = [
+    (0, 0),
+    (1, 0),
+    (1, 1),
+    (0, 1),
+    (2, 1),
+    (1, 2),
+    (1, 0),
+    (3, 3),
+    (5, 0),
+    (1, 1),
+    (1, 0),
+    (0, 2),
+    (40, 1),
+    (1, 400),
+    (400, 0),
+    (2000, 2000),
+];
 /// Longest text on one side of the secret, in bytes: more than is looked at as a whole.
 const SIDE_BYTES: usize = 40 * 1024;
 

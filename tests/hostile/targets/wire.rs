@@ -76,10 +76,10 @@ pub fn hook(bytes: &[u8]) {
     let Ok(raw) = serde_json::from_slice::<&RawValue>(bytes) else {
         return;
     };
-    let strict = told::<HookInput>(error::decode(raw));
-    let Ok(value) = serde_json::from_str::<Value>(raw.get()) else {
+    let Some(value) = serde_json::from_str::<Value>(raw.get()).ok().filter(|value| !is_marked(value)) else {
         return;
     };
+    let strict = told::<HookInput>(error::decode(raw));
     let lenient = WatchInput::read(&value);
     if let Some((strict, call)) = strict.and_then(|strict| strict.call.clone().map(|call| (strict, call))) {
         // What the gate judges is what the watch will see.
@@ -91,16 +91,14 @@ pub fn hook(bytes: &[u8]) {
     if let Some(watch) = lenient {
         let arguments = marked(&watch.call.arguments);
         let question = Question { function_id: &watch.call.function_id, arguments: &arguments };
-        if let Some(denied) = policy::screen(&question).filter(|_| !is_marked(&value)) {
+        if let Some(denied) = policy::screen(&question) {
             assert!(!denied.denial_text().contains(MARK), "the denial tells an argument");
         }
         let _ = fsaccess::asked(&watch.result);
         let _ = fsaccess::carries_request(&watch.call.arguments);
     }
     requests(&value);
-    if !is_marked(&value) {
-        requests(&marked(&value));
-    }
+    requests(&marked(&value));
 }
 
 fn requests(value: &Value) {
@@ -152,11 +150,12 @@ pub fn cursor(bytes: &[u8]) {
 /// A row of any of our scopes, or an answer of a sibling.
 pub fn stored_row(bytes: &[u8]) {
     let value = json(bytes);
-    row(&value);
-    settings(&value);
-    if !is_marked(&value) {
-        row(&marked(&value));
-        settings(&marked(&value));
+    if is_marked(&value) {
+        return;
+    }
+    for value in [&value, &marked(&value)] {
+        row(value);
+        settings(value);
     }
     if let Some(attempts) = Attempts::read(&value) {
         assert!(attempts.count >= 0);
