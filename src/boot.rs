@@ -5,12 +5,14 @@
 //! trigger types and bindings are registered by `iii`; this file says which.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 use crate::clock::Deadline;
 use crate::handlers::{Context, catalogue};
@@ -63,20 +65,34 @@ pub struct Worker {
     session: Session,
     fatal: mpsc::Receiver<String>,
     url: String,
+    configuring: Arc<Configuring>,
+    /// What is done behind on each connection. It ends with the connection or the worker, at any point.
+    housekeeping: JoinSet<()>,
+}
+
+/// How the configuration entry is brought up.
+struct Configuring {
+    /// What is stored if nothing is.
+    seed: Value,
+    /// The seed comes from a file that somebody named.
+    is_given: bool,
+    /// The connection on which the schema was registered last.
+    done_on: AtomicU64,
 }
 
 /// Starts connecting. Nothing has been reached yet when this returns.
 pub fn start(options: &Options) -> Worker {
     let (failed, fatal) = mpsc::channel(1);
     let shared: Arc<OnceLock<Arc<Context>>> = Arc::default();
-    let seed = seed_value(options);
+    let configuring = Arc::new(configuring(options));
     let prepare: iii::Prepare = {
-        let shared = Arc::clone(&shared);
+        let (shared, configuring) = (Arc::clone(&shared), Arc::clone(&configuring));
         Arc::new(move |_: Client, connected: Connected| {
-            let (shared, failed, seed) = (Arc::clone(&shared), failed.clone(), seed.clone());
+            let (shared, failed) = (Arc::clone(&shared), failed.clone());
+            let configuring = Arc::clone(&configuring);
             Box::pin(async move {
                 let Some(context) = shared.get() else { return Err("not built yet".to_owned()) };
-                prepare(context, connected, &seed, &failed).await
+                prepare(context, connected, &configuring, &failed).await
             })
         })
     };
@@ -92,7 +108,7 @@ pub fn start(options: &Options) -> Worker {
     };
     let (client, session) = iii::start(session_options, |client| registry(&built(client)), prepare);
     let context = built(client);
-    Worker { context, session, fatal, url: options.url.clone() }
+    Worker { context, session, fatal, url: options.url.clone(), configuring, housekeeping: JoinSet::new() }
 }
 
 impl Worker {
@@ -118,6 +134,7 @@ impl Worker {
                 changed = status.changed() => if changed.is_err() { break },
             }
         }
+        self.housekeeping.shutdown().await;
         tracing::info!("stopping: no more calls are taken");
         let open = self.session.keep_open();
         let finish = async {
@@ -128,13 +145,22 @@ impl Worker {
         Ok(())
     }
 
-    fn report(&self, status: &Status, announced: &mut u64) {
+    fn report(&mut self, status: &Status, announced: &mut u64) {
         let Status::Ready { connection } = status else { return };
         if connection != announced {
             *announced = *connection;
             tracing::info!(url = self.url, connection, "ready");
-            let context = Arc::clone(&self.context);
-            self.context.background.spawn(async move { after_connect(&context).await });
+            let (context, configuring) = (Arc::clone(&self.context), Arc::clone(&self.configuring));
+            let connection = *connection;
+            self.housekeeping.abort_all();
+            self.housekeeping.spawn(async move {
+                if configuring.done_on.load(Ordering::Acquire) != connection
+                    && let Err(error) = configure(&context, &configuring).await
+                {
+                    tracing::warn!(%error, "the configuration schema could not be registered");
+                }
+                after_connect(&context).await;
+            });
         }
     }
 }
@@ -180,18 +206,25 @@ async fn is_told_of_changes(context: &Context) -> bool {
 async fn prepare(
     context: &Arc<Context>,
     connected: Connected,
-    seed: &Value,
+    configuring: &Configuring,
     failed: &mpsc::Sender<String>,
 ) -> Result<(), String> {
     context.config.lock_down();
+    if connected.standing_by {
+        // Somebody else is the gate and has its entry; registering it again each second would tell all the world.
+        return context.config.refetch().await.map_err(|error| error.to_string());
+    }
     let mut tried = Ok(());
     for attempt in 0..CONFIGURE_TRIES {
         if attempt > 0 {
             tokio::time::sleep(Duration::from_millis(250 << attempt)).await;
         }
-        tried = configure(context, seed).await;
+        tried = configure(context, configuring).await;
         match &tried {
-            Ok(()) => return Ok(()),
+            Ok(()) => {
+                configuring.done_on.store(connected.connection, Ordering::Release);
+                return Ok(());
+            }
             Err(CallError::NotConnected | CallError::ConnectionLost { .. }) => break,
             Err(error) => tracing::warn!(%error, attempt, "the configuration could not be read"),
         }
@@ -214,40 +247,54 @@ async fn prepare(
 
 /// Registers the schema without a value, which would overwrite what is stored; stores the seed or the defaults only
 /// if nothing is stored; adds missing rules; fetches.
-async fn configure(context: &Context, seed: &Value) -> Result<(), CallError> {
+async fn configure(context: &Context, configuring: &Configuring) -> Result<(), CallError> {
     let configuration = &context.configuration;
     let deadline = || Deadline::after(CALL_BUDGET);
     let (title, about) =
         ("Approval gate", "Who decides about function calls: default mode, rules, re-ask limit");
     configuration.register(ENTRY, title, about, &configuration_schema(), deadline()).await?;
     match configuration.get_raw(ENTRY, deadline()).await?.unwrap_or_default() {
-        Value::Null => match configuration.set(ENTRY, seed, deadline()).await {
+        Value::Null => match configuration.set(ENTRY, &configuring.seed, deadline()).await {
             Err(CallError::Refused { message, .. }) => {
                 tracing::warn!(message, "the seed was refused; the shipped defaults are stored instead");
                 configuration.set(ENTRY, &Policy::shipped_value(), deadline()).await?;
             }
             stored => stored?,
         },
+        stored if configuring.is_given && configuring.done_on.load(Ordering::Acquire) == 0 => {
+            tracing::info!("a configuration is stored already; the seed file is not used");
+            add_missing_rules(context, stored).await;
+        }
+        stored => add_missing_rules(context, stored).await,
+    }
+    context.config.refetch().await
+}
+
+/// A stored value without rules gets the shipped ones, so that they can be edited; nothing else is touched.
+async fn add_missing_rules(context: &Context, stored: Value) {
+    match stored {
         Value::Object(mut stored) if !stored.contains_key("rules") => {
             stored.insert("rules".to_owned(), Policy::shipped_value()["rules"].clone());
-            if let Err(error) = configuration.set(ENTRY, &Value::Object(stored), deadline()).await {
+            let deadline = Deadline::after(CALL_BUDGET);
+            if let Err(error) = context.configuration.set(ENTRY, &Value::Object(stored), deadline).await {
                 tracing::warn!(%error, "the missing rules could not be added to the stored configuration");
             }
         }
         _ => {}
     }
-    context.config.refetch().await
 }
 
 /// What `--config` gives, or the shipped defaults. A seed that cannot be used is a warning: it only ever fills an
 /// empty entry.
-fn seed_value(options: &Options) -> Value {
-    let Some(path) = &options.seed else { return Policy::shipped_value() };
+fn configuring(options: &Options) -> Configuring {
+    let done_on = AtomicU64::new(0);
+    let shipped = |done_on| Configuring { seed: Policy::shipped_value(), is_given: false, done_on };
+    let Some(path) = &options.seed else { return shipped(done_on) };
     match seed::read(path) {
-        Ok(value) => value,
+        Ok(seed) => Configuring { seed, is_given: true, done_on },
         Err(problem) => {
             tracing::warn!(%problem, "the seed file is not used");
-            Policy::shipped_value()
+            shipped(done_on)
         }
     }
 }

@@ -10,8 +10,7 @@ use tracing_subscriber::EnvFilter;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.manifest {
-        println!("{:#}", manifest::manifest());
-        return ExitCode::SUCCESS;
+        return commands::print(&format!("{:#}", manifest::manifest()));
     }
     let demo = matches!(arguments.command, Some(Command::Demo));
     start_logging(if demo { "error" } else { "info" });

@@ -27,10 +27,7 @@ pub async fn run(url: &str, function_id: &str, payload: &str, timeout_seconds: u
     let answer = client.call(function_id, &data, deadline).await.and_then(|answer| answer.value());
     session.shutdown(Duration::ZERO).await;
     match answer {
-        Ok(result) => {
-            println!("{result:#}");
-            ExitCode::SUCCESS
-        }
+        Ok(result) => super::print(&format!("{result:#}")),
         Err(CallError::Refused { code, message, .. }) => {
             eprintln!("{code}: {message}");
             ExitCode::FAILURE

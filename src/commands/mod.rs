@@ -4,3 +4,17 @@ pub mod call;
 pub mod demo;
 pub mod embedded;
 pub mod worker;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// Prints a result. Whoever reads standard output may have gone away, which is a failure and no panic.
+pub fn print(text: &str) -> ExitCode {
+    match writeln!(std::io::stdout(), "{text}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "approval-gate: the result could not be printed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

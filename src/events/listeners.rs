@@ -9,8 +9,13 @@ use tokio::sync::Notify;
 
 use crate::hold::contains_all;
 use crate::iii::{Bind, ErrorBody, Provider};
-use crate::wire::error::INVALID_PAYLOAD;
+use crate::wire::error::{INVALID_PAYLOAD, InvalidPayload};
 use crate::wire::events::BindingConfig;
+
+/// How many bindings one trigger type takes.
+const MAX_BINDINGS: usize = 10_000;
+/// How large one may be, in bytes of ids and config.
+const MAX_BINDING_BYTES: usize = 16 * 1024;
 
 /// One binding of another worker.
 #[derive(Debug)]
@@ -99,9 +104,17 @@ impl Inner {
 impl Provider for Listeners {
     /// Accepts or refuses a binding. A refused one also ends the older binding of its id: the engine has dropped it.
     fn bind(&self, bind: Bind) -> Result<(), ErrorBody> {
-        let config = BindingConfig::read(Some(&bind.config));
+        let bytes = bind.id.len() + bind.function_id.len() + bind.config.to_string().len();
+        let config = if bytes > MAX_BINDING_BYTES {
+            Err(InvalidPayload::new("config", "the binding is larger than 16 KiB"))
+        } else {
+            BindingConfig::read(Some(&bind.config))
+        };
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         inner.remove(&bind.id);
+        if inner.by_id.len() >= MAX_BINDINGS {
+            return Err(ErrorBody::new(INVALID_PAYLOAD, "there are 10,000 bindings of this type already"));
+        }
         let config = config.map_err(|invalid| ErrorBody::new(INVALID_PAYLOAD, invalid.to_string()))?;
         match &config.session_id {
             Some(session) => inner.by_session.entry(session.clone()).or_default().insert(bind.id.clone()),

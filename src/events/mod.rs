@@ -107,7 +107,10 @@ impl Events {
                 namespace: listener.namespace.as_deref(),
             };
             if let Err(error) = self.engine.fire(&fire) {
-                told &= !matches!(error, CallError::NotConnected | CallError::ConnectionLost { .. });
+                told &= !matches!(
+                    error,
+                    CallError::NotConnected | CallError::ConnectionLost { .. } | CallError::Crowded { .. }
+                );
                 tracing::warn!(function_id = listener.function_id, %error, "an event could not be sent");
             }
         }

@@ -74,6 +74,9 @@ pub enum StandDown {
     /// Rung 3: the call's own arguments carry a marker, so the request may be the agent's and not the jail's.
     #[error("the arguments of the call carry an access request of their own")]
     ForgedRequest,
+    /// Rung 3: the root has a `${` in it, which a configuration would expand to another directory.
+    #[error("the requested root has a placeholder in it")]
+    PlaceholderRoot,
     /// Rung 4: the root is the session's workspace or under it, where access was given already.
     #[error("the requested root is inside the session workspace")]
     InsideWorkspace,
@@ -110,7 +113,9 @@ impl StandDown {
     pub fn severity(self) -> Severity {
         match self {
             Self::InsideWorkspace => Severity::Error,
-            Self::WholeDisk | Self::DisguisedRoot | Self::ForgedRequest => Severity::Warn,
+            Self::WholeDisk | Self::DisguisedRoot | Self::PlaceholderRoot | Self::ForgedRequest => {
+                Severity::Warn
+            }
             _ => Severity::Quiet,
         }
     }
@@ -159,6 +164,9 @@ pub fn asked(result: &Value) -> Result<AccessRequest, StandDown> {
         return Err(StandDown::PathTooLong);
     }
     let requested_root = path::normalise(&tail.root).ok_or(StandDown::RootNotAbsolute)?;
+    if requested_root.contains("${") {
+        return Err(StandDown::PlaceholderRoot);
+    }
     if requested_root.chars().any(is_hidden) {
         return Err(StandDown::DisguisedRoot);
     }

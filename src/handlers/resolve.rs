@@ -33,7 +33,8 @@ pub(super) async fn resolve(
         Decision::Allow => Ending::of(Outcome::Allow),
         Decision::Deny => Ending { outcome: Outcome::Deny, reason: request.reason.clone() },
     };
-    let found = context.inbox.decide(key, ending, Deadline::after(FIND_BUDGET)).await;
+    let patience = Deadline::after(PATIENCE);
+    let found = context.inbox.decide(key, ending, patience.at_most(FIND_BUDGET)).await;
     let Some(deciding) = found.map_err(|error| Refusal::StateUnavailable(error.to_string()))? else {
         return Ok(ResolveResponse::NOTHING_WAITED);
     };
@@ -42,7 +43,7 @@ pub(super) async fn resolve(
     background.spawn(async move {
         let _ = answer.send(carry_out(&context, deciding, request).await);
     });
-    match tokio::time::timeout(PATIENCE, answered).await {
+    match tokio::time::timeout_at(patience.instant(), answered).await {
         Ok(Ok(result)) => result,
         Ok(Err(_)) => Err(Refusal::HarnessUnavailable("the decision could not be carried out".to_owned())),
         Err(_) => Ok(ResolveResponse { resolved: true, turn_resumed: None }),
@@ -97,20 +98,18 @@ async fn release(
     };
     match duration.unwrap_or(AccessDuration::Once) {
         AccessDuration::Once => context.harness.execute(key, &record.turn_id, Some(root)).await,
-        AccessDuration::Session => release_for_session(context, deciding, root).await,
-        AccessDuration::Always => {
-            let (released, ()) =
-                tokio::join!(release_for_session(context, deciding, root), persist(context, root));
-            released
-        }
+        AccessDuration::Session => release_for_session(context, deciding, root, false).await,
+        AccessDuration::Always => release_for_session(context, deciding, root, true).await,
     }
 }
 
-/// The grant comes first, or the call would run into the same wall; if it fails, the click still counts once.
+/// The grant comes first, or the call would run into the same wall; if it fails, the click still counts once, and
+/// nothing is made durable.
 async fn release_for_session(
     context: &Context,
     deciding: &Deciding,
     root: &str,
+    for_good: bool,
 ) -> Result<Released, CallError> {
     let (key, turn_id) = (&deciding.key, &deciding.live.record.turn_id);
     let granted = {
@@ -118,6 +117,11 @@ async fn release_for_session(
         context.harness.grant(key.session_id(), root).await
     };
     match granted {
+        Ok(()) if for_good => {
+            let (released, ()) =
+                tokio::join!(context.harness.execute(key, turn_id, None), persist(context, root));
+            released
+        }
         Ok(()) => context.harness.execute(key, turn_id, None).await,
         Err(error) => {
             tracing::warn!(row = key.row(), %error, "the grant failed; access is given for this call only");

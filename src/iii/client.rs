@@ -83,9 +83,13 @@ impl Client {
         }
     }
 
-    /// Queues a call that nobody waits for, behind everything sent before it.
+    /// Queues a call that nobody waits for, behind everything sent before it. Refused while so much waits that it would
+    /// endanger answers and calls, which share the connection.
     pub fn fire(&self, event: &Fire<'_>) -> Result<(), CallError> {
         let link = self.link().ok_or(CallError::NotConnected)?;
+        if link.is_crowded() {
+            return Err(CallError::Crowded { function_id: event.function_id.to_owned() });
+        }
         let frame = invoke_frame(event.function_id, event.data, None, event.metadata, event.namespace)?;
         link.send(Message::text(frame))
     }

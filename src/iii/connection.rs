@@ -74,6 +74,11 @@ impl Link {
         })
     }
 
+    /// Whether events should be left out for now.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.outbound.is_crowded()
+    }
+
     /// Ends the connection for everyone; the first reason counts.
     pub(super) fn end(&self, ending: Ending) {
         let first = self.ended.send_if_modified(|ended| {

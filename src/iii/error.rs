@@ -88,6 +88,12 @@ pub enum CallError {
         /// The function called.
         function_id: String,
     },
+    /// So much waits to be sent that events are left out. Nothing was sent.
+    #[error("too much waits to be sent for an event to `{function_id}`")]
+    Crowded {
+        /// The function that was to be told.
+        function_id: String,
+    },
     /// The data of the call cannot be written as JSON. Nothing was sent.
     #[error("the data for `{function_id}` cannot be written as JSON")]
     Unwritable {
@@ -106,7 +112,11 @@ impl CallError {
     pub fn never_sent(&self) -> bool {
         matches!(
             self,
-            Self::NotConnected | Self::TooLarge { .. } | Self::TooDeep { .. } | Self::Unwritable { .. }
+            Self::NotConnected
+                | Self::TooLarge { .. }
+                | Self::TooDeep { .. }
+                | Self::Crowded { .. }
+                | Self::Unwritable { .. }
         )
     }
 }

@@ -215,7 +215,8 @@ impl Lifecycle {
     }
 
     async fn bring_up(&mut self, link: &Link) -> Result<(), String> {
-        let connected = Connected { first: !self.prepared, connection: link.number };
+        let connected =
+            Connected { first: !self.prepared, standing_by: self.standing_by, connection: link.number };
         let preparation = AssertUnwindSafe((self.prepare)(self.client.clone(), connected)).catch_unwind();
         preparation.await.unwrap_or_else(|_| Err("the preparation panicked".to_owned()))?;
         self.prepared = true;

@@ -47,6 +47,11 @@ impl Outbound {
     /// Bytes that may wait.
     pub(super) const LIMIT_BYTES: usize = 64 << 20;
 
+    /// Whether so much waits that what can be left out should be: the rest is for answers and calls.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.lock().bytes > Self::LIMIT_BYTES / 2
+    }
+
     /// Appends a frame. The first overflow closes the queue.
     pub(super) fn push(&self, frame: Message) -> Result<(), Full> {
         let mut queue = self.lock();

@@ -103,6 +103,8 @@ pub type Prepare = Arc<dyn Fn(Client, Connected) -> BoxFuture<Result<(), String>
 pub struct Connected {
     /// No preparation has succeeded before.
     pub first: bool,
+    /// Another live connection had our name at the last try, so that this one may come to nothing.
+    pub standing_by: bool,
     /// Number of the connection, as [`Client::connection`].
     pub connection: u64,
 }

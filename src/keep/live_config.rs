@@ -4,7 +4,7 @@
 //! overwrites the result of a later one, so an old answer that arrives late does not win. A value that cannot be
 //! used leaves the last good one in force; where there is none, the gate is locked down (contract §1).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,8 +20,6 @@ use crate::siblings::configuration::{Configuration, Fetched};
 pub const ENTRY: &str = "approval-gate";
 /// How long one fetch may take.
 const FETCH_BUDGET: Duration = Duration::from_secs(5);
-/// How often a failed fetch is tried again behind before the next notice has to do it.
-const FETCH_TRIES: u32 = 20;
 
 /// The policy in force. Cheap to clone.
 #[derive(Clone)]
@@ -35,6 +33,8 @@ struct Shared {
     background: Background,
     started: AtomicU64,
     applied: Mutex<Applied>,
+    /// A failed fetch is being tried again behind.
+    retrying: AtomicBool,
 }
 
 #[derive(Default)]
@@ -55,6 +55,7 @@ impl LiveConfig {
                 background,
                 started: AtomicU64::new(0),
                 applied: Mutex::default(),
+                retrying: AtomicBool::new(false),
             }),
         }
     }
@@ -76,14 +77,22 @@ impl LiveConfig {
     pub async fn refetch_or_later(&self) {
         let Err(error) = self.refetch().await else { return };
         tracing::error!(%error, "the changed configuration could not be fetched; the last good one stays in force");
+        if self.shared.retrying.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let config = self.clone();
         self.shared.background.spawn(async move {
-            for attempt in 0..FETCH_TRIES {
+            let connection = config.shared.configuration.connection();
+            let mut attempt = 0;
+            // A new connection fetches by itself.
+            while config.shared.configuration.connection() == connection {
                 tokio::time::sleep(retry_delay(attempt)).await;
                 if config.refetch().await.is_ok() {
-                    return;
+                    break;
                 }
+                attempt += 1;
             }
+            config.shared.retrying.store(false, Ordering::Release);
         });
     }
 

@@ -3,6 +3,8 @@
 //! A hold that is being decided at that moment ends as its decision says, because the decision was made; every other
 //! one is aborted.
 
+use std::time::Duration;
+
 use super::background::retry_delay;
 use super::inbox::{Inbox, LIST_BUDGET, Live};
 use crate::clock::Deadline;
@@ -12,6 +14,9 @@ use crate::wire::record::PendingApprovalRecord;
 
 /// How often a purge that could not be finished is tried again.
 const PURGE_TRIES: u32 = 12;
+
+/// How late the engine's news of a row may come.
+const LATE_NEWS: Duration = Duration::from_millis(500);
 
 /// What has ended.
 #[derive(Debug, Clone)]
@@ -45,6 +50,12 @@ impl Inbox {
     /// Removes the holds; what the store refuses now is tried again behind. Says whether all is done.
     pub(super) async fn purge(&self, ended: Ended) -> bool {
         if self.purge_once(&ended).await {
+            // A row that somebody else wrote a moment ago may not have been told to us yet.
+            let inbox = self.clone();
+            self.inner.background.spawn(async move {
+                tokio::time::sleep(LATE_NEWS).await;
+                inbox.purge_once(&ended).await;
+            });
             return true;
         }
         let inbox = self.clone();

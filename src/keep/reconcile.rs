@@ -12,12 +12,26 @@ use crate::siblings::harness::Harness;
 
 /// Younger records are left alone: their turn may be parking at this very moment.
 const SETTLED_MS: i64 = 60_000;
+/// The same, with a margin, as a wait.
+const SETTLED: Duration = Duration::from_secs(61);
 /// How long the harness may take to tell about one session.
 const STATUS_BUDGET: Duration = Duration::from_secs(5);
 
 impl Inbox {
-    /// Removes the records that no turn waits for; says how many.
+    /// Removes the records that no turn waits for; says how many. Those that were too young at first are looked at once
+    /// more when they are not: after a crash the youngest are the ones in doubt.
     pub async fn reconcile(&self, harness: &Harness) -> usize {
+        let (began, connection) = (clock::now_ms(), self.inner.state.connection());
+        let mut removed = self.reconcile_until(harness, began - SETTLED_MS).await;
+        tokio::time::sleep(SETTLED).await;
+        if self.inner.state.connection() == connection {
+            removed += self.reconcile_until(harness, began).await;
+        }
+        removed
+    }
+
+    /// Looks at the records that were held before a moment.
+    async fn reconcile_until(&self, harness: &Harness, before_ms: i64) -> usize {
         let live = match self.list().await {
             Ok(live) => live,
             Err(error) => {
@@ -26,7 +40,7 @@ impl Inbox {
             }
         };
         let mut sessions: BTreeMap<String, Vec<Live>> = BTreeMap::new();
-        for live in live.into_iter().filter(is_settled) {
+        for live in live.into_iter().filter(|live| live.record.pending_at < before_ms) {
             sessions.entry(live.record.session_id.clone()).or_default().push(live);
         }
         let mut removed = 0;
@@ -51,8 +65,4 @@ impl Inbox {
         tracing::info!(row = live.record.row(), "no turn waits for this record any more; it is removed");
         self.end(&live.record.row(), &live.identity).await
     }
-}
-
-fn is_settled(live: &Live) -> bool {
-    live.record.pending_at < clock::now_ms() - SETTLED_MS
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::background::Background;
-use super::keyed_lock::KeyedLock;
+use super::keyed_lock::{KeyGuard, KeyedLock};
 use super::live_config::LiveConfig;
 use super::settings_view::{Look, SettingsView, Standing};
 use crate::clock::{self, Deadline};
@@ -22,6 +22,8 @@ const GATE_READ: Duration = Duration::from_millis(1_500);
 /// How long reading, or reading and writing, may take for a caller that changes settings.
 const CALLER_BUDGET: Duration = Duration::from_secs(10);
 
+/// How long a change may wait for the earlier ones of its session; callers give up after 30 s.
+const QUEUE_BUDGET: Duration = Duration::from_secs(25);
 /// A write without an answer may still arrive; how long it is waited for before the next change of the session.
 const LATE_WRITE: Duration = Duration::from_secs(2);
 
@@ -128,8 +130,8 @@ impl SettingsKeep {
         session_id: &str,
         change: impl FnOnce(Settings, i64) -> Settings,
     ) -> Result<Settings, SettingsError> {
+        let _turn = self.turn(session_id).await?;
         let deadline = Deadline::after(CALLER_BUDGET);
-        let _turn = self.changes.lock(session_id).await;
         let now = clock::now_ms();
         let before = match StoredSettings::read(&self.state.get(Scope::Settings, session_id, deadline).await?)
         {
@@ -146,13 +148,22 @@ impl SettingsKeep {
 
     /// Removes the record, readable or not; says whether there was one.
     pub async fn clear(&self, session_id: &str) -> Result<bool, SettingsError> {
+        let _turn = self.turn(session_id).await?;
         let deadline = Deadline::after(CALLER_BUDGET);
-        let _turn = self.changes.lock(session_id).await;
         let existed = !self.state.get(Scope::Settings, session_id, deadline).await?.is_null();
         let (changing, connection) = (self.view.changing(session_id), self.state.connection());
         self.state.delete(Scope::Settings, session_id, deadline).await?;
         changing.written(connection, Standing::NoRecord);
         Ok(existed)
+    }
+
+    /// Waits for this session's earlier changes; each has a budget of its own, and many may be ahead.
+    async fn turn(&self, session_id: &str) -> Result<KeyGuard, CallError> {
+        let waiting = tokio::time::timeout(QUEUE_BUDGET, self.changes.lock(session_id));
+        waiting.await.map_err(|_| CallError::Deadline {
+            function_id: "state::set".to_owned(),
+            waited_ms: u64::try_from(QUEUE_BUDGET.as_millis()).unwrap_or(u64::MAX),
+        })
     }
 
     /// Writes the record; a lost answer is settled by reading what stands there. A write that is not there yet may

@@ -136,7 +136,7 @@ fn engine_with_records() -> Scripted {
     engine.put("s/waits", record("t_1", "waits", 1_000));
     engine.put("s/forgotten", record("t_1", "forgotten", 1_000));
     engine.put("s/other_turn", record("t_0", "other_turn", 1_000));
-    engine.put("s/young", record("t_0", "young", clock::now_ms()));
+    engine.put("s/young", record("t_0", "young", clock::now_ms() + 120_000));
     engine
 }
 

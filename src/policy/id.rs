@@ -3,6 +3,9 @@
 //! A call's id comes from a model and is compared as it stands everywhere in the gate; whatever comes after the gate
 //! may trim. So text that another program could read as a different id names no function here (contract §1.3).
 
+/// The longest function id that a call may name, in bytes: it is part of every record, event and log line.
+pub const MAX_BYTES: usize = 512;
+
 /// Why a text is no function id. Never carries the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum IdProblem {
@@ -15,6 +18,9 @@ pub enum IdProblem {
     /// A control character, line breaks included.
     #[error("contains a control character")]
     Control,
+    /// Longer than [`MAX_BYTES`].
+    #[error("is longer than 512 bytes")]
+    TooLong,
     /// A `*`: an approval of such a call would be a wildcard.
     #[error("contains a `*`, which only a pattern may")]
     Star,
@@ -22,6 +28,9 @@ pub enum IdProblem {
 
 /// What is wrong with the function id of a call, if anything.
 pub fn problem(function_id: &str) -> Option<IdProblem> {
+    if function_id.len() > MAX_BYTES {
+        return Some(IdProblem::TooLong);
+    }
     problem_of_pattern(function_id).or_else(|| function_id.contains('*').then_some(IdProblem::Star))
 }
 

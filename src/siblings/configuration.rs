@@ -27,6 +27,11 @@ impl Configuration {
         Self { engine }
     }
 
+    /// Which connection calls go over at this moment.
+    pub fn connection(&self) -> u64 {
+        self.engine.connection()
+    }
+
     /// Registers an entry's schema. Never with an initial value: that would overwrite what is stored.
     pub async fn register(
         &self,

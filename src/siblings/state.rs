@@ -4,9 +4,11 @@
 //! again within their deadline, because asking twice is harmless; writes are not, because a write whose answer was
 //! lost may still take effect.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::SharedEngine;
 use crate::clock::Deadline;
@@ -14,6 +16,9 @@ use crate::iii::CallError;
 
 /// How long one try of a read may take before it is asked again.
 const READ_TRY: Duration = Duration::from_millis(1_500);
+
+/// How many scopes may be listed at once.
+const LISTS_AT_ONCE: usize = 2;
 
 /// The scopes that belong to the gate. All of them start with `approval_`, which no agent may write (contract §1.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,12 +52,13 @@ impl Scope {
 #[derive(Clone)]
 pub struct State {
     engine: SharedEngine,
+    lists: Arc<Semaphore>,
 }
 
 impl State {
     /// Over this engine.
     pub fn new(engine: SharedEngine) -> Self {
-        Self { engine }
+        Self { engine, lists: Arc::new(Semaphore::new(LISTS_AT_ONCE)) }
     }
 
     /// Which connection calls go over at this moment.
@@ -69,7 +75,13 @@ impl State {
     /// All values of a scope, nulls included.
     pub async fn list(&self, scope: Scope, deadline: Deadline) -> Result<Vec<Value>, CallError> {
         let data = json!({"scope": scope.as_str()});
-        match self.read("state::list", &data, deadline).await? {
+        // A scope may be megabytes: asked once, and few at a time, or the answers nobody waits for pile up in the engine.
+        let turn = tokio::time::timeout_at(deadline.instant(), self.lists.acquire()).await;
+        let Ok(Ok(_turn)) = turn else {
+            let waited_ms = 0;
+            return Err(CallError::Deadline { function_id: "state::list".to_owned(), waited_ms });
+        };
+        match self.engine.call("state::list", &data, deadline).await?.value()? {
             Value::Array(rows) => Ok(rows),
             _ => Ok(Vec::new()),
         }

@@ -14,7 +14,8 @@ pub enum Appended {
     Changed(Value),
     /// The root is there already.
     AlreadyThere,
-    /// A placeholder stands for the list or for something around it; writing a list would destroy it.
+    /// A placeholder stands for the list or for something around it, which a list would destroy; or the root itself
+    /// would be taken for one.
     BehindPlaceholder,
 }
 
@@ -23,7 +24,8 @@ pub enum Appended {
 /// What stands where an object or the list should be counts as empty, unless it is a `${NAME}` placeholder.
 pub fn append_host_root(entry: &Value, root: &str) -> Appended {
     let listed = entry.get("fs").and_then(|fs| fs.get("host_roots"));
-    if [Some(entry), entry.get("fs"), listed].into_iter().flatten().any(is_placeholder) {
+    if root.contains("${") || [Some(entry), entry.get("fs"), listed].into_iter().flatten().any(is_placeholder)
+    {
         return Appended::BehindPlaceholder;
     }
     let mut roots = listed.and_then(Value::as_array).cloned().unwrap_or_default();
@@ -66,6 +68,7 @@ mod tests {
         for entry in [json!("${ALL}"), json!({"fs": "${FS}"}), json!({"fs": {"host_roots": "${ROOTS:[]}"}})] {
             assert_eq!(append_host_root(&entry, "/data"), Appended::BehindPlaceholder, "{entry}");
         }
+        assert_eq!(append_host_root(&json!({}), "/a/${B:..}"), Appended::BehindPlaceholder);
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn plain_registry() -> Registry {
 async fn the_start_sequence_is_prepare_types_functions_bindings_then_the_announcement() {
     let mut engine = Engine::listen().await;
     let prepare = preparing(|client, connected| {
-        assert_eq!(connected, Connected { first: true, connection: 1 });
+        assert_eq!(connected, Connected { first: true, standing_by: false, connection: 1 });
         Box::pin(async move {
             let answer =
                 client.call("configuration::get", &json!({"id": "x"}), Deadline::after(PATIENCE)).await;
@@ -122,7 +122,7 @@ async fn after_a_loss_the_old_connection_is_retired_first_and_everything_is_anno
     assert_eq!(second[1..=last], first[..last]);
     status(&session, |s| *s == Status::Ready { connection: 2 }).await;
     assert_eq!(client.connection(), 2);
-    let connected = |first, connection| Connected { first, connection };
+    let connected = |first, connection| Connected { first, standing_by: false, connection };
     assert_eq!(*seen.lock().unwrap(), [connected(true, 1), connected(false, 2)]);
 }
 

@@ -114,7 +114,7 @@ impl Stage {
     pub(super) fn check(&mut self, holds: bool, what: &str) {
         self.checks += 1;
         self.failed += usize::from(!holds);
-        println!("  {} {what}", if holds { "ok    " } else { "FAILED" });
+        super::say(&format!("  {} {what}", if holds { "ok    " } else { "FAILED" }));
     }
 
     /// How many checks there were, and how many failed.

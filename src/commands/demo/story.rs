@@ -19,7 +19,7 @@ pub(super) async fn play(stage: &mut Stage) -> Result<(), String> {
 }
 
 fn scene(title: &str) {
-    println!("\n{title}");
+    super::say(&format!("\n{title}"));
 }
 
 fn is(value: &Value, pointer: &str, expected: &Value) -> bool {

@@ -130,13 +130,13 @@ async fn ask_hook(console: &Peer, function_id: &str, payload: Value) -> Decided 
     let mut record = Value::Null;
     if reply.as_ref().is_ok_and(|answer| answer["decision"] == "hold") {
         let ids = json!({"session_id": session, "function_call_id": call});
-        record = match console.call_within("approval::get-pending", ids, limit).await {
-            Some(Ok(answer)) => answer["pending"].clone(),
+        let shown = console.call_within("approval::get-pending", ids, limit).await;
+        record = if let Some(Ok(answer)) = shown {
+            answer["pending"].clone()
+        } else {
             // The worker cannot read its store in this case; the record is in it all the same.
-            _ => {
-                let row = json!({"scope": "approval_pending", "key": format!("{session}/{call}")});
-                console.ask("state::get", row).await
-            }
+            let row = json!({"scope": "approval_pending", "key": format!("{session}/{call}")});
+            console.ask("state::get", row).await
         };
     }
     Decided { session, call, of_gate: function_id == GATE, reply, took, record }
