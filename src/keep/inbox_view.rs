@@ -71,14 +71,14 @@ impl InboxView {
     }
 
     /// One row of the list. What was written since the listing began is newer.
-    pub fn load(&self, connection: u64, row: &str, live: &Live) {
+    pub fn load(&self, connection: u64, row: &str, holds: Row<'_>) {
         let mut inner = self.inner();
         let is_newer = match &inner.phase {
             Phase::Loading { written } => written.contains(row),
             Phase::Closed | Phase::Complete => true,
         };
         if inner.connection == connection && !is_newer {
-            inner.index.put(row, indexed(live));
+            inner.put(row, holds);
         }
     }
 
@@ -100,15 +100,7 @@ impl InboxView {
             written.insert(row.into());
         }
         inner.doubtful.remove(row);
-        inner.ending.remove(row);
-        match holds {
-            Row::Live(live) => inner.index.put(row, indexed(live)),
-            Row::Ending => {
-                inner.index.remove(row);
-                inner.ending.insert(row.into());
-            }
-            Row::Empty => inner.index.remove(row),
-        }
+        inner.put(row, holds);
     }
 
     /// Nobody knows what the row holds.
@@ -187,6 +179,18 @@ impl InboxView {
 }
 
 impl Inner {
+    fn put(&mut self, row: &str, holds: Row<'_>) {
+        self.ending.remove(row);
+        match holds {
+            Row::Live(live) => self.index.put(row, indexed(live)),
+            Row::Ending => {
+                self.index.remove(row);
+                self.ending.insert(row.into());
+            }
+            Row::Empty => self.index.remove(row),
+        }
+    }
+
     fn with_identities(&self, rows: Vec<Arc<str>>) -> Vec<(Arc<str>, Box<str>)> {
         let known = |row: Arc<str>| {
             let identity = self.index.get(&row)?.identity.clone();
@@ -231,7 +235,7 @@ mod tests {
     fn complete() -> InboxView {
         let view = InboxView::default();
         view.begin_loading(1);
-        view.load(1, "s/a", &live("a"));
+        view.load(1, "s/a", Row::Live(&live("a")));
         view.loaded(1);
         view
     }
@@ -253,7 +257,7 @@ mod tests {
         let view = InboxView::default();
         view.begin_loading(1);
         view.note(1, "s/gone", Row::Empty);
-        view.load(1, "s/gone", &live("gone"));
+        view.load(1, "s/gone", Row::Live(&live("gone")));
         view.note(1, "s/new", Row::Live(&live("new")));
         view.loaded(1);
         assert_eq!(shown(&view), Some(1));
@@ -279,6 +283,19 @@ mod tests {
         assert!(matches!(view.known(1, "s/a"), Known::Unknown));
         view.note(1, "s/a", Row::Empty);
         assert!(matches!(view.known(1, "s/a"), Known::Empty));
+    }
+
+    #[test]
+    fn an_end_that_an_earlier_run_left_untold_is_known_from_the_list() {
+        let view = InboxView::default();
+        view.begin_loading(1);
+        view.load(1, "s/a", Row::Ending);
+        view.loaded(1);
+        assert_eq!(shown(&view), Some(0));
+        assert!(
+            matches!(view.known(1, "s/a"), Known::Unknown),
+            "a hold written over it would swallow its event"
+        );
     }
 
     #[test]

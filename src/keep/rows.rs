@@ -122,6 +122,17 @@ impl Inbox {
         });
     }
 
+    fn load_row(&self, connection: u64, value: &Value) {
+        match StoredRow::read(value) {
+            StoredRow::Live(record) => {
+                let live = Live::of(*record);
+                self.inner.view.load(connection, &live.record.row(), Row::Live(&live));
+            }
+            StoredRow::Resolved(marker) => self.inner.view.load(connection, &marker.row, Row::Ending),
+            StoredRow::Null | StoredRow::Unreadable(_) => self.report_unreadable(value),
+        }
+    }
+
     /// Fills the view from the store. Until it is done, and whenever it fails, readers go to the store.
     pub async fn load_view(&self) {
         let connection = self.inner.state.connection();
@@ -132,10 +143,7 @@ impl Inbox {
                 Ok(rows) => {
                     for chunk in rows.chunks(LOAD_CHUNK) {
                         for value in chunk {
-                            self.report_unreadable(value);
-                            if let Some(live) = Live::read(value) {
-                                self.inner.view.load(connection, &live.record.row(), &live);
-                            }
+                            self.load_row(connection, value);
                         }
                         tokio::task::yield_now().await;
                     }
