@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::background::retry_delay;
 use super::inbox::{Inbox, LIST_BUDGET, Live};
-use crate::clock::Deadline;
+use crate::clock::{self, Deadline};
 use crate::hold::Ending;
 use crate::siblings::state::Scope;
 use crate::wire::record::PendingApprovalRecord;
@@ -49,12 +49,13 @@ impl Ended {
 impl Inbox {
     /// Removes the holds; what the store refuses now is tried again behind. Says whether all is done.
     pub(super) async fn purge(&self, ended: Ended) -> bool {
-        if self.purge_once(&ended).await {
+        let noticed_ms = clock::now_ms();
+        if self.purge_once(&ended, i64::MAX).await {
             // A row that somebody else wrote a moment ago may not have been told to us yet.
             let inbox = self.clone();
             self.inner.background.spawn(async move {
                 tokio::time::sleep(LATE_NEWS).await;
-                inbox.purge_once(&ended).await;
+                inbox.purge_once(&ended, noticed_ms).await;
             });
             return true;
         }
@@ -62,7 +63,7 @@ impl Inbox {
         self.inner.background.spawn(async move {
             for attempt in 0..PURGE_TRIES {
                 tokio::time::sleep(retry_delay(attempt)).await;
-                if inbox.purge_once(&ended).await {
+                if inbox.purge_once(&ended, noticed_ms).await {
                     return;
                 }
             }
@@ -71,7 +72,9 @@ impl Inbox {
         false
     }
 
-    async fn purge_once(&self, ended: &Ended) -> bool {
+    /// One pass over the holds that were made until a moment. Later passes leave alone what came after the notice: one
+    /// that names no session also means turns of that name which go on in other sessions.
+    async fn purge_once(&self, ended: &Ended, until_ms: i64) -> bool {
         let connection = self.inner.state.connection();
         let known = match ended {
             Ended::Turn { session_id, turn_id } => {
@@ -79,16 +82,16 @@ impl Inbox {
             }
             Ended::Session { session_id } => self.inner.view.of_session(connection, session_id),
         };
-        let Some(known) = known else { return self.purge_by_list(ended).await };
+        let Some(known) = known else { return self.purge_by_list(ended, until_ms).await };
         let mut done = true;
-        for (row, identity) in known {
-            done &= self.end(&row, &identity).await;
+        for hold in known.iter().filter(|hold| hold.pending_at <= until_ms) {
+            done &= self.end(&hold.row, &hold.identity).await;
         }
         done
     }
 
     /// While the view is not complete, the store is listed.
-    async fn purge_by_list(&self, ended: &Ended) -> bool {
+    async fn purge_by_list(&self, ended: &Ended, until_ms: i64) -> bool {
         let rows = match self.inner.state.list(Scope::Pending, Deadline::after(LIST_BUDGET)).await {
             Ok(rows) => rows,
             Err(error) => {
@@ -97,7 +100,8 @@ impl Inbox {
             }
         };
         let mut done = true;
-        for live in rows.iter().filter_map(Live::read).filter(|live| ended.includes(&live.record)) {
+        let is_meant = |record: &PendingApprovalRecord| ended.includes(record) && record.pending_at <= until_ms;
+        for live in rows.iter().filter_map(Live::read).filter(|live| is_meant(&live.record)) {
             done &= self.end(&live.record.row(), &live.identity).await;
         }
         done
