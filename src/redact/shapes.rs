@@ -168,15 +168,13 @@ fn user_info(text: &str, cut: Cut, found: &mut Vec<Range<usize>>) {
 fn url_secret(url: &str, scheme: bool, runs_into_cut: bool) -> Option<Range<usize>> {
     let authority = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
     if let Some(at) = authority.rfind('@') {
-        return match authority[..at].find(':') {
-            Some(colon) => Some(colon + 1..at)
-                .filter(|password| !password.is_empty() && !is_reference(&url[password.clone()])),
-            None => {
-                let user = &authority[..at];
-                let token = user.len() >= 20 && user.bytes().any(|byte| byte.is_ascii_digit());
-                (token || (user.len() >= 12 && is_random(user))).then_some(0..at)
-            }
+        let user = &authority[..at];
+        let Some(colon) = user.find(':') else {
+            let token = user.len() >= 20 && user.bytes().any(|byte| byte.is_ascii_digit());
+            return (token || (user.len() >= 12 && is_random(user))).then_some(0..at);
         };
+        let password = &user[colon + 1..];
+        return (!password.is_empty() && !is_reference(password)).then_some(colon + 1..at);
     }
     if !scheme {
         return None;
