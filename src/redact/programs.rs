@@ -68,7 +68,7 @@ const PROGRAMS: [(&str, &str, Place); 29] = [
 /// The first program of a text, as cheaply as can be.
 static FIRST: LazyLock<Regex> = LazyLock::new(|| {
     let names = PROGRAMS.map(|(name, ..)| name).join("|");
-    shapes::constant(&format!(r"(?-u:\b)(?:{names})"))
+    shapes::constant(&names)
 });
 
 /// What hands a secret over on standard input: a word, or a text in quotes, behind `<<<` or in front of a pipe.
@@ -92,7 +92,11 @@ const ITEMS_BEFORE: usize = 32;
 /// Adds the byte range of each secret that stands where a program takes one.
 pub(super) fn find(text: &str, found: &mut Vec<Range<usize>>) {
     if let Some(first) = FIRST.find(text) {
-        flags(text, first.start(), found);
+        let before = &text[..first.start()];
+        flags(text, before.rfind(|c: char| c.is_ascii_whitespace()).unwrap_or(0), found);
+    }
+    if !text.contains("<<<") && !text.contains('|') {
+        return;
     }
     for feed in FEEDS.captures_iter(text) {
         let Some(whole) = feed.get(0) else { continue };
