@@ -39,6 +39,13 @@ pub(super) fn find(text: &str, cut: Cut, found: &mut Vec<Range<usize>>) {
     }
 }
 
+/// Words that open what is said about a secret, not the secret: those of commit messages and issues.
+const OPENINGS: [&str; 24] = [
+    "add", "allow", "avoid", "change", "check", "disable", "enable", "fix", "handle", "hide", "ignore",
+    "improve", "make", "move", "remove", "rename", "replace", "require", "reset", "refresh", "rotate",
+    "update", "use", "validate",
+];
+
 /// How a name and its value are held together.
 #[derive(Clone, Copy, PartialEq)]
 enum Joint {
@@ -60,6 +67,9 @@ impl Scan<'_> {
         let closed = self.quote_at(end).filter(|(quote, _)| Some(*quote) == opened);
         let behind = closed.map_or(end, |(_, after)| after);
         let (joint, at) = self.joint(start, behind, closed.is_some(), name)?;
+        if joint == Joint::Colon && closed.is_none() && self.is_prose(start, at, name) {
+            return None;
+        }
         let value = match joint {
             Joint::Colon if closed.is_none() && opened.is_some() => {
                 let value = self.to_closing(at, opened?);
@@ -79,13 +89,67 @@ impl Scan<'_> {
             Joint::Equals { spaced: true } if self.calls(at) => return None,
             Joint::Colon => self.after_colon(at, name)?,
             Joint::Equals { .. } | Joint::Space => {
-                let first = self.value(at)?;
+                let at = self.next_line(at);
+                let Some(first) = self.value(at) else { return self.echoed(at) };
                 self.behind_scheme(&first).unwrap_or(first)
             }
         };
-        let written = &self.text[value.clone()];
-        let quantity = keys::counts(name) && is_number(written.trim());
-        (!value.is_empty() && !quantity && !is_placeholder(written.trim())).then_some(value)
+        if let Some(echoed) = self.echoed(value.start) {
+            return Some(echoed);
+        }
+        let written = self.text[value.clone()].trim();
+        let quantity = keys::counts(name) && is_number(written);
+        let shown = value.is_empty() || quantity || is_literal(written) || is_reference(written);
+        (!shown).then_some(value)
+    }
+
+    /// What a command in the place of a value prints as it stands: `$(echo secret)`. The command itself stays in sight.
+    fn echoed(&self, at: usize) -> Option<Range<usize>> {
+        let command = self.text.get(at..)?;
+        let inner = command.strip_prefix("$(").or_else(|| command.strip_prefix('`'))?.trim_start_matches(' ');
+        let inner = inner.strip_prefix("echo ").or_else(|| inner.strip_prefix("printf "))?;
+        let inner = ["-n ", "-e ", "-E ", "%s "].iter().fold(inner, |rest, flag| {
+            let rest = rest.trim_start_matches(' ');
+            rest.strip_prefix(flag).unwrap_or(rest)
+        });
+        let start = self.text.len() - inner.trim_start_matches(' ').len();
+        let value = self.quoted(start).unwrap_or_else(|| self.word(start));
+        (!value.is_empty() && !is_reference(&self.text[value.clone()])).then_some(value)
+    }
+
+    /// Where a value begins whose sign ends its line: on the next, if that holds nothing but one opaque word.
+    fn next_line(&self, at: usize) -> usize {
+        let next = self.while_at(at, is_line_break);
+        if !(1..=2).contains(&(next - at)) {
+            return at;
+        }
+        let line = &self.text[self.to_line_end(next)];
+        let opaque = is_opaque(line) && !line.trim_end_matches('=').contains('=');
+        if opaque { next } else { at }
+    }
+
+    /// Whether what follows `name:` reads as words or as the name of a file and not as a value: `fix: password: reset
+    /// flow`, `grep password: config.yml`, `npm run auth:test`. Only what is certain counts, since a password may be a
+    /// word too; at the start of a line a colon always gives a value, but for `auth` and its like.
+    fn is_prose(&self, start: usize, at: usize, name: &str) -> bool {
+        let weak = keys::is_weak(name);
+        let word = &self.text[at..self.while_at(at, |byte| is_name_byte(byte) || byte == b'/')];
+        let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+        if keys::is_pin(name) {
+            return !digits;
+        }
+        if self.bytes[at - 1] == b':' && weak {
+            return word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+        }
+        if !self.bytes[at - 1].is_ascii_whitespace()
+            || keys::is_credential_header(name)
+            || (self.starts_line(start) && !weak)
+        {
+            return false;
+        }
+        let behind = self.while_at(at + word.len(), is_space);
+        let goes_on = behind > at + word.len() && self.bytes.get(behind).is_some_and(u8::is_ascii_lowercase);
+        (goes_on && OPENINGS.contains(&word)) || is_file(word)
     }
 
     /// Whether the quote that closes at `at` ends the name of a further member, not a value.
@@ -125,9 +189,10 @@ impl Scan<'_> {
         if value == at || value == self.bytes.len() || self.bytes[value] == b'-' {
             return None;
         }
-        let flag = name.starts_with('-') && !keys::switches_off(name);
+        // The flag of openssl, whose value says itself whether it is a password: `-pass env:NAME`.
+        let flag = name.starts_with('-') && name != "-pass" && !keys::switches_off(name);
         let word = &self.text[self.word(value)];
-        (flag || is_opaque(word)).then_some((Joint::Space, value))
+        (flag || (is_opaque(word) && !keys::is_pin(name))).then_some((Joint::Space, value))
     }
 
     /// The value behind `name:` in the middle of a line: one word, or more if it opens with a scheme or a type.
@@ -182,14 +247,49 @@ fn is_number(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'_' | b'.'))
 }
 
-/// Whether a value only tells where the secret comes from: `$NAME`, `${NAME}`, `$(command)`.
-fn is_placeholder(text: &str) -> bool {
+/// Whether a value says only whether there is a secret, or that there is none.
+fn is_literal(text: &str) -> bool {
+    const LITERALS: [&str; 10] =
+        ["true", "false", "yes", "no", "on", "off", "none", "null", "nil", "undefined"];
+    LITERALS.iter().any(|literal| text.eq_ignore_ascii_case(literal))
+}
+
+/// Whether a value only tells where the secret comes from: `$NAME`, `${name}`, `$(command)`, `process.env.NAME`. A small
+/// name without braces counts only if it means a secret itself, since passwords begin with `$` too.
+pub(super) fn is_reference(text: &str) -> bool {
     if text.starts_with("$(") && text.ends_with(')') {
         return true;
     }
-    let name =
-        text.strip_prefix("${").and_then(|name| name.strip_suffix('}')).or_else(|| text.strip_prefix('$'));
-    name.is_some_and(|name| !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'))
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.'))
+    };
+    let braced = |open: &str, close: &str| {
+        text.strip_prefix(open)
+            .and_then(|name| name.strip_suffix(close))
+            .is_some_and(|name| is_name(name.trim()))
+    };
+    if braced("${", "}") || braced("${{", "}}") {
+        return true;
+    }
+    let bare = text
+        .strip_prefix("$env:")
+        .or_else(|| text.strip_prefix("process.env."))
+        .or_else(|| text.strip_prefix('$'));
+    bare.is_some_and(|name| {
+        let capital = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+        is_name(name) && !name.as_bytes()[0].is_ascii_digit() && (capital || keys::is_secret(name))
+    })
+}
+
+/// Whether a word is a place in the file system: a folder with its slash, or a file of a kind that holds text.
+fn is_file(word: &str) -> bool {
+    let kinds = [
+        ".yml", ".yaml", ".json", ".toml", ".ini", ".conf", ".cfg", ".txt", ".md", ".log", ".py", ".js",
+        ".ts", ".go", ".rs",
+    ];
+    word.len() > 1
+        && (word.ends_with('/') || kinds.iter().any(|kind| word.len() > kind.len() && word.ends_with(kind)))
 }
 
 fn is_scheme(word: &str) -> bool {

@@ -8,6 +8,7 @@
 mod assignments;
 mod keys;
 mod pairs;
+mod programs;
 mod scan;
 mod shapes;
 mod text;

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::keys;
+use super::programs;
 
 /// Member names that hold a name, and those that hold what it names; lower case.
 const NAMING: [&str; 12] = [
@@ -22,7 +23,7 @@ const NAMING: [&str; 12] = [
     "parameter",
     "k",
 ];
-const VALUED: [&str; 5] = ["value", "values", "val", "v", "text"];
+const VALUED: [&str; 8] = ["value", "values", "val", "v", "text", "default", "default_value", "defaultvalue"];
 
 /// Objects with more members than this are not read as a pair.
 const PAIR_MEMBERS: usize = 24;
@@ -40,8 +41,12 @@ pub(super) fn hides(members: &Map<String, Value>, key: &str, member: &Value) -> 
         && members.iter().any(|(naming, name)| is_one_of(&NAMING, naming) && names_secret(name, member))
 }
 
-/// Whether the item at `index` of `items` is a secret that the item before it names.
+/// Whether the item at `index` of `items` is a secret that the item before it names, or
+/// an argument that the program named before it takes for one.
 pub(super) fn hides_item(items: &[Value], index: usize) -> bool {
+    if programs::takes_item(items, index) {
+        return true;
+    }
     let Some(name) =
         index.checked_sub(1).and_then(|before| items[before].as_str()).filter(|name| is_name(name))
     else {
@@ -53,14 +58,7 @@ pub(super) fn hides_item(items: &[Value], index: usize) -> bool {
     }
     let switch = value.as_str().is_some_and(|value| value.starts_with("--"));
     if name.starts_with('-') && !switch {
-        let login = matches!(name, "-u" | "--user" | "--proxy-user");
-        let has_password = value.as_str().is_some_and(|value| {
-            value
-                .split_once(':')
-                .is_some_and(|(_, password)| password.bytes().any(|byte| !byte.is_ascii_digit()))
-        });
-        return (login && has_password)
-            || (!keys::switches_off(name) && names_secret(&items[index - 1], value));
+        return !keys::switches_off(name) && names_secret(&items[index - 1], value);
     }
     false
 }

@@ -12,6 +12,8 @@ use super::shapes::Cut;
 const PASSES: usize = 4;
 /// Longest word in front of a quote that still belongs to the quoted value: `b"…"`, `$'…'`.
 const PREFIX_BYTES: usize = 2;
+/// Longest text in the braces of a variable, in bytes.
+const BRACED_BYTES: usize = 64;
 /// How far back a line is read to tell whether a quote opens or closes, in bytes.
 const LINE_BYTES: usize = 2048;
 
@@ -195,6 +197,7 @@ impl<'a> Scan<'a> {
                 b'\\' if next.is_some_and(|next| matches!(next, b'"' | b'\'')) => break,
                 b'\\' if next.is_some_and(|next| !is_line_break(*next)) => here += 1,
                 b'$' if next == Some(&b'(') => break,
+                b'$' if next == Some(&b'{') => here = self.after_braces(here + 1) - 1,
                 b',' | b')' | b'}' | b']' if !self.goes_on_behind(here) => break,
                 byte if is_operator(*byte) || is_line_break(*byte) || is_space(*byte) => break,
                 b'"' | b'\'' | b'`' => break,
@@ -203,6 +206,19 @@ impl<'a> Scan<'a> {
             here += 1;
         }
         at..self.text.ceil_char_boundary(here.min(self.text.len()))
+    }
+
+    /// The position behind the braces of a variable that open at `at`, or behind the first if they do not close soon on
+    /// the line: `${NAME}`, `${{ secrets.NAME }}`, `${NAME:-secret}`.
+    fn after_braces(&self, at: usize) -> usize {
+        let line = &self.bytes[at..(at + BRACED_BYTES).min(self.bytes.len())];
+        let ends = |byte: &u8| {
+            matches!(byte, b'}' | b'$') || is_operator(*byte) || is_quote(*byte) || is_line_break(*byte)
+        };
+        let Some(end) = line.iter().position(ends).filter(|end| line[*end] == b'}') else {
+            return at + 1;
+        };
+        at + end + 1 + usize::from(line.get(1) == Some(&b'{') && line.get(end + 1) == Some(&b'}'))
     }
 
     /// Whether a bare word goes on behind a comma or a closing bracket: not into a space, and not into another name.

@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::assignments;
+use super::assignments::{self, is_reference};
+use super::programs;
 
 /// On which sides a text was cut out of a longer one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -46,6 +47,13 @@ static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
     constant(&format!(r"(?:^|[^A-Za-z0-9]|\\[nrt])(?<s>{shapes})"))
 });
 
+/// Length of the shortest token there is, in bytes.
+const TOKEN_BYTES: usize = 12;
+
+/// Words of which every scheme, statement and pair has one.
+static HINTS: LazyLock<Regex> =
+    LazyLock::new(|| constant(r"(?i)bearer|basic|identified|password|val|default"));
+
 /// `Bearer …` and `Basic …` wherever they stand.
 static SCHEMES: LazyLock<Regex> = LazyLock::new(|| {
     constant(r"(?i)(?:^|[^a-z0-9_])(?<scheme>bearer|basic)(?:\s|%20|\+)+(?<s>[a-z0-9._~+/=-]{6,})")
@@ -60,13 +68,14 @@ static PRIVATE_KEY_END: LazyLock<Regex> =
     LazyLock::new(|| constant(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
 
 /// What follows the scheme of a URL, up to the end of the URL.
-static URLS: LazyLock<Regex> = LazyLock::new(|| constant(r#"[A-Za-z0-9+.-]://(?<s>[^\s"'<>`]+)"#));
+static URLS: LazyLock<Regex> =
+    LazyLock::new(|| constant(r#"(?:[A-Za-z0-9+.-](?<scheme>:)|^|[\s"'=(])//(?<s>[^\s"'<>`]+)"#));
 
 /// Credentials in the places that well-known programs have for them, and signed or secret links.
 static PLACES: LazyLock<Regex> = LazyLock::new(|| {
     let places = [
         r#"(?:^|\s)(?:-u|--user|--proxy-user)(?:\s+|=)["']?[^\s:"']+:(?<s1>[^\s"']+)"#,
-        r#"(?-u:\b)sshpass\s+-p\s*["']?(?<s2>[^\s"']+)"#,
+        r"/bot[0-9]{3,12}:(?<s2>[A-Za-z0-9_-]{16,})",
         r#"[?&]sig=(?<s3>[^\s&"']+)"#,
         r"hooks\.slack\.com/(?:services|workflows|triggers)/(?<s4>[A-Za-z0-9/_-]+)",
         r"discord(?:app)?\.com/api/webhooks/[0-9]+/(?<s5>[A-Za-z0-9_-]+)",
@@ -75,17 +84,23 @@ static PLACES: LazyLock<Regex> = LazyLock::new(|| {
     constant(&places.join("|"))
 });
 
-/// Programs that are given a password as `-p`. The flag may stand far behind; it is looked for apart, since one
-/// expression for both would read on to the end of the text again and again.
-static LOGINS: LazyLock<Regex> = LazyLock::new(|| {
-    constant(r"(?-u:\b)(?:(?:mysql|mysqldump|mysqladmin|mariadb)\b|(?:docker|podman)\s+login(?-u:\b))")
+/// Passwords in statements that make or change a user of a database.
+static STATEMENTS: LazyLock<Regex> = LazyLock::new(|| {
+    constant(concat!(
+        r#"(?i)(?-u:\b)(?:identified\s+(?:with\s+\S{1,64}\s+)?(?:by|as)(?:\s+password)?|(?:with|encrypted|login|user\s+\S{1,64}"#,
+        r#"|role\s+\S{1,64})\s+password)\s+(?:'(?<s1>(?:[^']|'')+)|\\?"(?<s2>[^"\\]+))|password\s?\(\s?'(?<s3>[^']+)'\s?\)"#,
+    ))
 });
+
+/// A parameter of a URL whose name alone does not tell; the value has to look made by chance.
+static PARAMETERS: LazyLock<Regex> =
+    LazyLock::new(|| constant(r"[?&](?:key|code|signature|sid|session)=(?<s>[A-Za-z0-9_-]{16,})"));
 
 /// Pairs spelled as data inside a text: `"name": "Authorization", "value": "…"`.
 static PAIRS: LazyLock<Regex> = LazyLock::new(|| {
     constant(concat!(
         r#"(?i)(?-u:\b)(?:name|key|header|field)[\\"']*\s*[:=]\s*[\\"']*(?<name>[A-Za-z0-9_.-]{2,64})[\\"']*\s*,?"#,
-        r#"\s*[\\"']*value[\\"']*\s*[:=]\s*(?:\\*"(?<s1>(?:[^"\\]|\\[^"])*)|'(?<s2>[^']*)|(?<s3>[^\s,}"'\\]+))"#,
+        r#"\s*[\\"']*(?:value|val|default)[\\"']*\s*[:=]\s*(?:\\*"(?<s1>(?:[^"\\]|\\[^"])*)|'(?<s2>[^']*)|(?<s3>[^\s,}"'\\]+))"#,
     ))
 });
 
@@ -93,7 +108,7 @@ static PAIRS: LazyLock<Regex> = LazyLock::new(|| {
 static AWS_SECRETS: LazyLock<Regex> =
     LazyLock::new(|| constant(r"(?:^|[^A-Za-z0-9/+])(?<s>[A-Za-z0-9/+]{40})"));
 
-fn constant(pattern: &str) -> Regex {
+pub(super) fn constant(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the pattern is a constant, and every one is compiled by a test")
 }
 
@@ -102,21 +117,59 @@ pub(super) fn find(text: &str, cut: Cut) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     assignments::find(text, cut, &mut found);
     private_keys(text, cut, &mut found);
-    user_info(text, cut, &mut found);
-    logins(text, &mut found);
+    if text.contains("//") {
+        user_info(text, cut, &mut found);
+    }
+    tokens(text, &mut found);
+    programs::find(text, &mut found);
     let mut every = |pattern: &Regex, names: &[&str], holds: &dyn Fn(&Captures) -> bool| {
         for captures in pattern.captures_iter(text).filter(holds) {
             found.extend(names.iter().filter_map(|name| captures.name(name)).map(|part| part.range()));
         }
     };
-    every(&TOKENS, &["s"], &|_| true);
-    every(&SCHEMES, &["s"], &is_credential);
-    every(&PLACES, &["s1", "s2", "s3", "s4", "s5", "s6"], &|captures| !is_numeric_user(captures));
-    every(&PAIRS, &["s1", "s2", "s3"], &|captures| super::keys::is_secret(&captures["name"]));
+    // Most texts have nothing of the kind, and a search for a few letters tells so at a fraction of the cost.
+    let any = |pieces: &[&str]| pieces.iter().any(|piece| text.contains(piece));
+    let hinted = HINTS.is_match(text);
+    if hinted {
+        every(&SCHEMES, &["s"], &is_credential);
+    }
+    if any(&["-u", "-pass", "sig=", "hooks", "/bot"]) {
+        every(&PLACES, &["s1", "s2", "s3", "s4", "s5", "s6"], &|captures| !is_no_password(captures));
+    }
+    if hinted {
+        every(&STATEMENTS, &["s1", "s2", "s3"], &|_| true);
+    }
+    if any(&["&", "?"]) {
+        every(&PARAMETERS, &["s"], &|captures| is_random(&captures["s"]));
+    }
+    if hinted {
+        every(&PAIRS, &["s1", "s2", "s3"], &|captures| super::keys::is_secret(&captures["name"]));
+    }
     if text.contains("AKIA") || text.contains("ASIA") {
         every(&AWS_SECRETS, &["s"], &|captures| mixes_classes(&captures["s"]));
     }
     merged(found)
+}
+
+/// Tokens known by their beginning. They are looked for only in unbroken runs that are long enough to hold one.
+fn tokens(text: &str, found: &mut Vec<Range<usize>>) {
+    let bytes = text.as_bytes();
+    let runs_on = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.~:+/=".contains(byte);
+    let mut at = 0;
+    while let Some(start) = bytes[at..].iter().position(runs_on).map(|index| at + index) {
+        at = bytes[start..]
+            .iter()
+            .position(|byte| !runs_on(byte))
+            .map_or(bytes.len(), |length| start + length);
+        if at - start < TOKEN_BYTES {
+            continue;
+        }
+        // A backslash in front makes the first letter a line break.
+        let start = start - usize::from(start > 0 && bytes[start - 1] == b'\\');
+        for captures in TOKENS.captures_iter(&text[start..at]) {
+            found.extend(captures.name("s").map(|token| start + token.start()..start + token.end()));
+        }
+    }
 }
 
 /// Each private key block up to its end; one without an end, as far as it looks like a key. Both ends are looked for
@@ -144,58 +197,30 @@ fn key_body(text: &str) -> usize {
     text.find(|c| !inside(c)).unwrap_or(text.len())
 }
 
-/// The password of a program that takes it as `-p`, on the command line that begins with its name.
-fn logins(text: &str, found: &mut Vec<Range<usize>>) {
-    let (mut at, mut end) = (0, 0);
-    for program in LOGINS.find_iter(text) {
-        let begin = program.end();
-        if begin < at {
-            continue;
-        }
-        if end <= begin {
-            end = text[begin..].find(['\n', '|', ';', '&']).map_or(text.len(), |index| begin + index);
-        }
-        // A line break is white space too, so the flag may be the first thing on the next line.
-        let line = &text[begin..text.floor_char_boundary(end + "\n-p".len())];
-        let spaced = program.as_str().ends_with("login");
-        let password = line
-            .match_indices("-p")
-            .filter(|(index, _)| line[..*index].ends_with(char::is_whitespace))
-            .find_map(|(index, flag)| password_at(text, begin + index + flag.len(), spaced));
-        at = password.as_ref().map_or(end, |password| password.end);
-        found.extend(password);
-    }
-}
-
-/// The password right behind a flag, perhaps in quotes, perhaps with space between.
-fn password_at(text: &str, at: usize, spaced: bool) -> Option<Range<usize>> {
-    let behind = if spaced { text[at..].trim_start() } else { &text[at..] };
-    let password = behind.strip_prefix(['"', '\'']).unwrap_or(behind);
-    let length = password.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
-    let start = text.len() - password.len();
-    Some(start..start + length.unwrap_or(password.len())).filter(|password| !password.is_empty())
-}
-
 /// The password, or the lone token, in front of the `@` of a URL.
 fn user_info(text: &str, cut: Cut, found: &mut Vec<Range<usize>>) {
     for captures in URLS.captures_iter(text) {
         let Some(url) = captures.name("s") else { continue };
         let runs_into_cut = cut.end && url.end() == text.len();
-        if let Some(secret) = url_secret(url.as_str(), runs_into_cut) {
+        if let Some(secret) = url_secret(url.as_str(), captures.name("scheme").is_some(), runs_into_cut) {
             found.push(url.start() + secret.start..url.start() + secret.end);
         }
     }
 }
 
-fn url_secret(url: &str, runs_into_cut: bool) -> Option<Range<usize>> {
+fn url_secret(url: &str, scheme: bool, runs_into_cut: bool) -> Option<Range<usize>> {
     let authority = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
     if let Some(at) = authority.rfind('@') {
-        return match authority[..at].find(':') {
-            Some(colon) => Some(colon + 1..at).filter(|password| !password.is_empty()),
-            None => {
-                Some(0..at).filter(|user| user.len() >= 20 && url[..at].bytes().any(|b| b.is_ascii_digit()))
-            }
+        let user = &authority[..at];
+        let Some(colon) = user.find(':') else {
+            let token = user.len() >= 20 && user.bytes().any(|byte| byte.is_ascii_digit());
+            return (token || (user.len() >= 12 && is_random(user))).then_some(0..at);
         };
+        let password = &user[colon + 1..];
+        return (!password.is_empty() && !is_reference(password)).then_some(colon + 1..at);
+    }
+    if !scheme {
+        return None;
     }
     // No `@` yet: a port, or a password with a slash in it that nobody escaped, or one that the cut has torn.
     let password = authority.find(':')? + 1;
@@ -217,9 +242,19 @@ fn is_credential(captures: &Captures) -> bool {
     mixed || (word.len() >= 16 && captures["scheme"].eq_ignore_ascii_case("bearer"))
 }
 
-/// Whether `-u` was given numbers, as a container's user and group.
-fn is_numeric_user(captures: &Captures) -> bool {
-    captures.name("s1").is_some_and(|group| group.as_str().bytes().all(|byte| byte.is_ascii_digit()))
+/// Whether `-u` was given numbers, as a container's user and group, or the name of a variable.
+fn is_no_password(captures: &Captures) -> bool {
+    let password = captures.name("s1").map(|group| group.as_str());
+    password.is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()) || is_reference(word))
+}
+
+/// Whether a word looks made by chance: letters of both cases and digits, or a long run of digits and letters.
+fn is_random(word: &str) -> bool {
+    let has = |class: fn(&u8) -> bool| word.as_bytes().iter().any(class);
+    let digits = has(u8::is_ascii_digit);
+    let letters = has(u8::is_ascii_alphabetic);
+    (digits && has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase))
+        || (digits && letters && word.len() >= 20 && word.bytes().all(|byte| byte.is_ascii_alphanumeric()))
 }
 
 fn mixes_classes(word: &str) -> bool {

@@ -352,7 +352,7 @@ fn a_command_stays_readable_around_what_is_hidden() {
         ("token:\nuser: x", "token:\nuser: x"),
         (
             "git commit -m \"fix auth: refresh token\" && ls",
-            "git commit -m \"fix auth: <redacted> token\" && ls",
+            "git commit -m \"fix auth: refresh token\" && ls",
         ),
         ("sed -i 's/token_count/tokens/g' src/lexer.rs", "sed -i 's/token_count/tokens/g' src/lexer.rs"),
         ("grep -rn 'api_key' . && rm -rf build", "grep -rn 'api_key' . && rm -rf build"),
@@ -361,6 +361,148 @@ fn a_command_stays_readable_around_what_is_hidden() {
         ("the password is required; see the token format", "the password is required; see the token format"),
         ("gh auth login --with-token < token.txt", "gh auth login --with-token < token.txt"),
     ]);
+}
+
+#[test]
+fn names_of_every_habit_are_known_in_a_text() {
+    redacts(&[
+        ("PASS=hunter2 ls", "PASS=<redacted> ls"),
+        ("pass: hunter2", "pass: <redacted>"),
+        ("user: kim pass: hunter2", "user: kim pass: <redacted>"),
+        (
+            "kubectl create secret generic s --from-literal=pass=x1",
+            "kubectl create secret generic s --from-literal=pass=<redacted>",
+        ),
+        (
+            "ansible-playbook -e 'ansible_become_pass=x1'",
+            "ansible-playbook -e 'ansible_become_pass=<redacted>'",
+        ),
+        ("export SECRET_KEY_BASE='x1'", "export SECRET_KEY_BASE='<redacted>'"),
+        ("STRIPE_KEY=x1", "STRIPE_KEY=<redacted>"),
+        ("API_KEY_PROD=x1 PASSWORD_PROD=x2", "API_KEY_PROD=<redacted> PASSWORD_PROD=<redacted>"),
+        (
+            "license_key=x1 otp=x2 pin=1234 PW=x",
+            "license_key=<redacted> otp=<redacted> pin=<redacted> PW=<redacted>",
+        ),
+        ("pin: 1234", "pin: <redacted>"),
+        ("login --pin 1234", "login --pin <redacted>"),
+        ("p\u{430}ssword=hunter2", "p\u{430}ssword=<redacted>"),
+        ("PASSWORD=$(echo hunter2) x", "PASSWORD=$(echo <redacted>) x"),
+        ("PASSWORD=\"$(echo -n 'hunter 2')\" x", "PASSWORD=\"$(echo -n '<redacted>')\" x"),
+        ("TOKEN=`printf hunter2`", "TOKEN=`printf <redacted>`"),
+        ("password=\nZq9XkT4vLm2R\nx", "password=\n<redacted>\nx"),
+        (
+            "x {\"name\": \"password\", \"default\": \"hunter2\"}",
+            "x {\"name\": \"password\", \"default\": \"<redacted>\"}",
+        ),
+        ("password=${TOKEN:-hunter2} x", "password=<redacted> x"),
+        ("password=$ecret", "password=<redacted>"),
+    ]);
+}
+
+#[test]
+fn a_secret_is_found_where_its_program_takes_it() {
+    redacts(&[
+        ("curl -uadmin:hunter2 h", "curl -uadmin:<redacted> h"),
+        ("curl -b 'session=x; a=b' h", "curl -b '<redacted>' h"),
+        ("redis-cli -h h -a hunter2 ping", "redis-cli -h h -a <redacted> ping"),
+        ("smbclient -U kim%hunter2 //h/s", "smbclient -U kim%<redacted> //h/s"),
+        ("7z x -phunter2 a.7z; ls -p x", "7z x -p<redacted> a.7z; ls -p x"),
+        ("7z x -p'a b' a.7z", "7z x -p'<redacted>' a.7z"),
+        ("/usr/bin/zip -P hunter2 a.zip f", "/usr/bin/zip -P <redacted> a.zip f"),
+        ("zip -P 'a b' a.zip f", "zip -P '<redacted>' a.zip f"),
+        ("ldapsearch -x -D cn=a -w hunter2 -b dc=x", "ldapsearch -x -D cn=a -w <redacted> -b dc=x"),
+        ("sshpass -phunter2 mysql -papple db", "sshpass -p<redacted> mysql -p<redacted> db"),
+        ("docker exec db mysql -phunter2", "docker exec db mysql -p<redacted>"),
+        ("mysql -u root \\\n  -phunter2", "mysql -u root \\\n  -p<redacted>"),
+        ("sh -c \"redis-cli -a hunter2\" && ls", "sh -c \"redis-cli -a <redacted>\" && ls"),
+        ("echo hunter2 | sudo -S ls", "echo <redacted> | sudo -S ls"),
+        ("echo 'a b' | sudo -kS ls", "echo 'a b' | sudo -kS ls"),
+        ("echo 'a b' | docker login --password-stdin", "echo '<redacted>' | docker login --password-stdin"),
+        (
+            "printf '%s' hunter2 | gh auth login --with-token",
+            "printf '%s' <redacted> | gh auth login --with-token",
+        ),
+        ("gh auth login --with-token <<< hunter2", "gh auth login --with-token <<< <redacted>"),
+        ("read -s PASSWORD <<< 'a b'", "read -s PASSWORD <<< '<redacted>'"),
+    ]);
+}
+
+#[test]
+fn a_secret_is_found_in_an_argument_list_by_its_program() {
+    for (given, at) in [
+        (json!(["mysql", "-px1"]), 1),
+        (json!(["sshpass", "-p", "x1", "ssh", "h"]), 2),
+        (json!(["/usr/bin/redis-cli", "-a", "x1"]), 2),
+        (json!(["curl", "-uadmin:x1", "h"]), 1),
+        (json!(["docker", "login", "-u", "kim", "-p", "x1"]), 5),
+        (json!(["zip", "-P", "x1", "a.zip"]), 2),
+        (json!(["sudo", "-u", "kim", "smbclient", "-U", "kim%x1"]), 5),
+    ] {
+        let mut shown = given.clone();
+        shown[at] = json!(REDACTED);
+        assert_eq!(excerpt(&given), shown);
+    }
+}
+
+#[test]
+fn a_secret_is_found_in_links_and_statements() {
+    redacts(&[
+        ("git clone https://Zq9XkT4vLm2RtY7w@git.test/x", "git clone https://<redacted>@git.test/x"),
+        ("//kim:hunter2@h/x", "//kim:<redacted>@h/x"),
+        ("https://h.test/?a=1&key=Zq9XkT4vLm2RtY7w", "https://h.test/?a=1&key=<redacted>"),
+        ("https://h.test/bot123456:Zq9XkT4vLm2RtY7wab/send", "https://h.test/bot123456:<redacted>/send"),
+        ("CREATE USER u IDENTIFIED BY 'hunter2'", "CREATE USER u IDENTIFIED BY '<redacted>'"),
+        ("ALTER USER u WITH PASSWORD 'it''s'; SELECT 1", "ALTER USER u WITH PASSWORD '<redacted>'; SELECT 1"),
+        ("alter role u password 'hunter2'", "alter role u password '<redacted>'"),
+        ("SET PASSWORD FOR u = PASSWORD('hunter2')", "SET PASSWORD FOR u = PASSWORD('<redacted>')"),
+    ]);
+    for given in [json!({"name": "password", "default": "x"}), json!({"default": "x", "name": "password"})] {
+        assert_eq!(excerpt(&given), json!({"name": "password", "default": "<redacted>"}));
+    }
+}
+
+#[test]
+fn what_only_speaks_of_secrets_stays_readable() {
+    let plain = [
+        "npm run auth:test",
+        "npm run auth:test:watch && ls",
+        "grep password: config.yml",
+        "grep -rn token: src/",
+        "git commit -m 'fix: password: reset flow'",
+        "git commit -m 'auth: refresh token'",
+        "auth=none",
+        "secret=false token=null password: no",
+        "password=$PASSWORD",
+        "password=${DB_PASSWORD}",
+        "password=${db_password} && ls",
+        "password=$password token: $token",
+        "password: ${{ secrets.DB_PASSWORD }}",
+        "token: process.env.TOKEN",
+        "https://$USER:$PASSWORD@h/x",
+        "curl -u kim:$PASSWORD h",
+        "echo $PASSWORD | sudo -S ls",
+        "primary_key=id sort_key: name KEY=x STRIPE_PUBLISHABLE_KEY=pk",
+        "git commit -m 'pin: node to 20'",
+        "docker pin abcdef123456 pin: sha256",
+        "first_pass=3 render_pass: x gpio_pin=17",
+        "docker run --name mysql -p3306:3306 mysql",
+        "docker run --name mongo -p 27017:27017 mongo",
+        "curl -b cookies.txt h",
+        "echo hello | sudo tee /etc/x",
+        "cat <<< hello",
+        "curl https://example.test/a?page=2&key=name",
+        "curl https://example.test/a?key=user-profile-pictures",
+        "// see the notes //a/b ssh://deploy@h",
+        "7z x a.7z -p && ls",
+        "PASS=$((PASS+1))",
+        "the password 'reset' page",
+        "password=\nuser=x",
+        "TOKEN=$(cat /run/token)",
+        "npm config set key value",
+        "mkdir -p zip && tar -xzf a.tgz",
+    ];
+    redacts(&plain.map(|text| (text, text)));
 }
 
 #[test]
