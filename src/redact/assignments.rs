@@ -84,7 +84,7 @@ impl Scan<'_> {
             }
         };
         let written = &self.text[value.clone()];
-        let quantity = keys::counts(name) && is_number(written.trim());
+        let quantity = is_number(written.trim()) && keys::counts(name);
         (!value.is_empty() && !quantity && !is_placeholder(written.trim())).then_some(value)
     }
 
