@@ -160,12 +160,7 @@ impl InboxView {
     }
 
     /// Every hold of a turn, if the view is complete.
-    pub fn of_turn(
-        &self,
-        connection: u64,
-        session_id: Option<&str>,
-        turn_id: &str,
-    ) -> Option<Vec<Placed>> {
+    pub fn of_turn(&self, connection: u64, session_id: Option<&str>, turn_id: &str) -> Option<Vec<Placed>> {
         let inner = self.complete(connection)?;
         Some(inner.placed(inner.index.of_turn(session_id, turn_id)))
     }

@@ -100,7 +100,8 @@ impl Inbox {
             }
         };
         let mut done = true;
-        let is_meant = |record: &PendingApprovalRecord| ended.includes(record) && record.pending_at <= until_ms;
+        let is_meant =
+            |record: &PendingApprovalRecord| ended.includes(record) && record.pending_at <= until_ms;
         for live in rows.iter().filter_map(Live::read).filter(|live| is_meant(&live.record)) {
             done &= self.end(&live.record.row(), &live.identity).await;
         }

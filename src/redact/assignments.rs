@@ -98,7 +98,7 @@ impl Scan<'_> {
             return Some(echoed);
         }
         let written = self.text[value.clone()].trim();
-        let quantity = keys::counts(name) && is_number(written);
+        let quantity = is_number(written) && keys::counts(name);
         let shown = value.is_empty() || quantity || is_literal(written) || is_reference(written);
         (!shown).then_some(value)
     }
