@@ -3,19 +3,19 @@
 //! A real engine keeps its state in files here and writes them with a delay, so a test that wants the state kept ends it
 //! with [`Engine::end`] or first waits for [`Engine::has_on_disk`].
 
-use std::ffi::OsString;
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::process::Stdio;
 
 use approval_gate::local;
+use serde_json::json;
 use tempfile::TempDir;
-use tokio::net::TcpStream;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
 use crate::process::signal;
 use crate::support::engine::free_port;
 use crate::support::eventually;
+use crate::support::real_engine;
 
 /// A running engine without any worker.
 pub struct Engine {
@@ -55,18 +55,14 @@ pub enum Keep {
 
 /// Whether the tests run on a real engine.
 pub fn is_real() -> bool {
-    real_binary().is_some()
-}
-
-fn real_binary() -> Option<OsString> {
-    std::env::var_os("III_ENGINE_BIN")
+    real_engine::binary().is_some()
 }
 
 impl Engine {
     /// Starts an empty engine on a free port.
     pub async fn start() -> Self {
         let port = free_port();
-        match real_binary() {
+        match real_engine::binary() {
             Some(binary) => Self::start_real(&binary, port, tempfile::tempdir().unwrap()).await,
             None => Self::start_local(port, local::Stores::default()).await,
         }
@@ -82,26 +78,12 @@ impl Engine {
         Self { kind: Kind::Local(Box::new(local::Engine::start(options).await.unwrap())), port }
     }
 
-    async fn start_real(binary: &OsString, port: u16, place: TempDir) -> Self {
-        write_config(place.path(), port);
-        let child = Command::new(binary)
-            .args(["--config", "config.yaml", "--no-update-check"])
-            .current_dir(place.path())
-            .env("HOME", place.path())
-            .env("XDG_DATA_HOME", place.path().join("data"))
-            .env("III_TELEMETRY_ENABLED", "false")
-            .env("IIIWORKER_DISABLE_BUILTIN_DAEMONS", "1")
-            .env_remove("III_CONFIG_PATH")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        eventually("the engine's port to answer", || async move {
-            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.ok()
-        })
-        .await;
+    async fn start_real(binary: &Path, port: u16, place: TempDir) -> Self {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let store = json!({
+            "store_method": "file_based", "file_path": place.path().join("state"), "save_interval_ms": 100,
+        });
+        let child = real_engine::start(binary, place.path(), address, &store, &BTreeMap::new()).await;
         Self { kind: Kind::Real(Box::new(Real { child, place })), port }
     }
 
@@ -173,33 +155,8 @@ impl Stopped {
                 if keep == Keep::Configuration {
                     let _ = std::fs::remove_dir_all(place.path().join("state"));
                 }
-                Engine::start_real(&real_binary().unwrap(), self.port, place).await
+                Engine::start_real(&real_engine::binary().unwrap(), self.port, place).await
             }
         }
     }
-}
-
-/// The engine moves blocks out of this file at its first start, so it is written for every start anew.
-fn write_config(place: &Path, port: u16) {
-    std::fs::create_dir_all(place.join("config")).unwrap();
-    let place_text = place.display();
-    let text = format!(
-        "workers:
-  - name: iii-worker-manager
-    config: {{ host: 127.0.0.1, port: {port} }}
-  - name: configuration
-    config:
-      adapter: {{ name: fs, config: {{ directory: '{place_text}/config' }} }}
-  - name: iii-state
-    config:
-      adapter:
-        name: kv
-        config: {{ store_method: file_based, file_path: '{place_text}/state', save_interval_ms: 100 }}
-  - name: iii-telemetry
-    config: {{ enabled: false }}
-  - name: iii-observability
-    config: {{ enabled: false }}
-"
-    );
-    std::fs::write(place.join("config.yaml"), text).unwrap();
 }

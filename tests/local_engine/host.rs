@@ -4,15 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use approval_gate::local::{ConfigurationStore, Engine, EngineOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
+use super::real_engine;
 use super::wire::{Client, PATIENCE};
 
 /// An engine to play on. Ends when dropped.
@@ -29,7 +29,7 @@ enum Running {
 impl Host {
     pub async fn start(environment: &[(&str, &str)]) -> Self {
         let environment = owned(environment);
-        let Some(binary) = std::env::var_os("III_ENGINE_BIN").map(PathBuf::from) else {
+        let Some(binary) = real_engine::binary() else {
             let engine = local(&environment, None).await;
             return Self { address: engine.address(), running: Running::Local(engine) };
         };
@@ -81,46 +81,13 @@ async fn local(environment: &BTreeMap<String, String>, configuration: Option<Con
 }
 
 async fn real(
-    binary: &PathBuf,
+    binary: &Path,
     folder: &TempDir,
     address: SocketAddr,
     environment: &BTreeMap<String, String>,
 ) -> Child {
-    let path = folder.path();
-    let directory = path.join("config");
-    std::fs::create_dir_all(&directory).unwrap();
-    let workers = json!({ "workers": [
-        { "name": "iii-worker-manager", "config": { "host": "127.0.0.1", "port": address.port() } },
-        { "name": "configuration", "config": { "adapter": { "name": "fs", "config": { "directory": directory } } } },
-        { "name": "iii-state",
-          "config": { "adapter": { "name": "kv", "config": { "store_method": "in_memory" } } } },
-        { "name": "iii-telemetry", "config": { "enabled": false } },
-        { "name": "iii-observability", "config": { "enabled": false } },
-    ] });
-    // JSON is YAML. The engine rewrites the file, so each start gets a fresh one.
-    std::fs::write(path.join("engine.yaml"), workers.to_string()).unwrap();
-    let child = Command::new(binary)
-        .arg("--config")
-        .arg(path.join("engine.yaml"))
-        .arg("--no-update-check")
-        .current_dir(path)
-        .env("HOME", path)
-        .env("XDG_DATA_HOME", path)
-        .env("III_TELEMETRY_ENABLED", "false")
-        .env("IIIWORKER_DISABLE_BUILTIN_DAEMONS", "1")
-        .envs(environment)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let answers = async {
-        while tokio::net::TcpStream::connect(address).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, answers).await.expect("the engine listens");
+    let child =
+        real_engine::start(binary, folder.path(), address, &real_engine::in_memory(), environment).await;
     // It listens before its own workers have registered their settings, and tells of that.
     let settled = async {
         let mut client = Client::open(address, "/").await;

@@ -1,18 +1,14 @@
 //! An engine to run on: the local one of the crate, or a real one when `III_ENGINE_BIN` names its binary.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
 
 use approval_gate::local;
 use tempfile::TempDir;
-use tokio::net::TcpStream;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
-use super::wait::eventually;
-
-/// Names the real engine's binary.
-const REAL_ENGINE: &str = "III_ENGINE_BIN";
+use super::real_engine;
 
 /// A running engine without any worker.
 pub struct Engine {
@@ -49,8 +45,8 @@ impl Engine {
 
     /// Starts an empty engine on this port.
     pub async fn start_on(port: u16) -> Self {
-        match std::env::var_os(REAL_ENGINE) {
-            Some(binary) => Self::start_real(Path::new(&binary), port, tempfile::tempdir().unwrap()).await,
+        match real_engine::binary() {
+            Some(binary) => Self::start_real(&binary, port, tempfile::tempdir().unwrap()).await,
             None => Self::start_local(port, None).await,
         }
     }
@@ -59,8 +55,8 @@ impl Engine {
     pub async fn start_again(stopped: Stopped) -> Self {
         match stopped.rest {
             Rest::Real(place) => {
-                let binary = std::env::var_os(REAL_ENGINE).unwrap();
-                Self::start_real(Path::new(&binary), stopped.port, place).await
+                let binary = real_engine::binary().unwrap();
+                Self::start_real(&binary, stopped.port, place).await
             }
             Rest::Local(stores) => Self::start_local(stopped.port, Some(*stores)).await,
         }
@@ -82,27 +78,10 @@ impl Engine {
     }
 
     async fn start_real(binary: &Path, port: u16, place: TempDir) -> Self {
-        let config = write_config(place.path(), port);
-        let child = Command::new(binary)
-            .arg("--config")
-            .arg(&config)
-            .arg("--no-update-check")
-            .current_dir(place.path())
-            .env("HOME", place.path())
-            .env("XDG_DATA_HOME", place.path().join("data"))
-            .env("III_TELEMETRY_ENABLED", "false")
-            .env("IIIWORKER_DISABLE_BUILTIN_DAEMONS", "1")
-            .env_remove("III_CONFIG_PATH")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        eventually("the engine's port to answer", || async move {
-            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.ok()
-        })
-        .await;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let child =
+            real_engine::start(binary, place.path(), address, &real_engine::in_memory(), &BTreeMap::new())
+                .await;
         Self { kind: Kind::Real(Box::new((child, place))), port }
     }
 
@@ -121,31 +100,4 @@ impl Engine {
         };
         Stopped { port: self.port, rest }
     }
-}
-
-/// Everything the engine writes stays in `place`; it is reachable over the loopback interface only.
-fn write_config(place: &Path, port: u16) -> PathBuf {
-    let directory = place.join("configuration");
-    std::fs::create_dir_all(&directory).unwrap();
-    let config = place.join("config.yaml");
-    let text = format!(
-        "workers:
-  - name: iii-worker-manager
-    config: {{ host: 127.0.0.1, port: {port} }}
-  - name: configuration
-    config:
-      adapter: {{ name: fs, config: {{ directory: '{}' }} }}
-  - name: iii-state
-    config:
-      adapter: {{ name: kv, config: {{ store_method: in_memory }} }}
-  - name: iii-telemetry
-    config: {{ enabled: false }}
-  - name: iii-observability
-    config: {{ enabled: false }}
-",
-        directory.display()
-    );
-    // The engine moves blocks out of this file at its first start, so it is written for every start anew.
-    std::fs::write(&config, text).unwrap();
-    config
 }

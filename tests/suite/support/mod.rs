@@ -7,6 +7,7 @@ pub mod cases;
 pub mod engine;
 pub mod frames;
 pub mod peer;
+pub mod real_engine;
 pub mod script;
 pub mod siblings;
 pub mod stage;
