@@ -140,14 +140,17 @@ impl Inbox {
             Known::Empty => Value::Null,
             Known::Unknown => self.read_row(&row, deadline, &guard).await.map_err(HoldError::Unavailable)?,
         };
-        self.report_unreadable(&value);
-        if let StoredRow::Resolved(marker) = StoredRow::read(&value)
-            && !self.finish(&row, &marker, &guard).await
-        {
-            // What would be written here would swallow the event of the hold before.
-            return Err(HoldError::Unavailable(CallError::NotConnected));
-        }
-        let live = Live::read(&value);
+        let live = match self.understood(&value) {
+            StoredRow::Live(record) => Some(Live::of(*record)),
+            StoredRow::Resolved(marker) => {
+                if !self.finish(&row, &marker, &guard).await {
+                    // What would be written here would swallow the event of the hold before.
+                    return Err(HoldError::Unavailable(CallError::NotConnected));
+                }
+                None
+            }
+            StoredRow::Null | StoredRow::Unreadable(_) => None,
+        };
         Ok(Slot { inbox: self.clone(), row, ticket, guard, live })
     }
 
@@ -218,8 +221,7 @@ impl Inbox {
     /// One live record, unless it is decided already.
     pub async fn get(&self, key: &HoldKey, deadline: Deadline) -> Result<Option<Live>, CallError> {
         let value = self.inner.state.get(Scope::Pending, &key.row(), deadline).await?;
-        self.report_unreadable(&value);
-        Ok(Live::read(&value).filter(|live| !self.inner.decisions.is_settled(&live.identity)))
+        Ok(self.undecided(&value))
     }
 
     /// One page as JSON texts, from memory, while the view is complete.
@@ -237,11 +239,12 @@ impl Inbox {
     /// All live records.
     pub async fn list(&self) -> Result<Vec<Live>, CallError> {
         let rows = self.inner.state.list(Scope::Pending, Deadline::after(LIST_BUDGET)).await?;
-        let live = rows.iter().filter_map(|value| {
-            self.report_unreadable(value);
-            Live::read(value)
-        });
-        Ok(live.filter(|live| !self.inner.decisions.is_settled(&live.identity)).collect())
+        Ok(rows.iter().filter_map(|value| self.undecided(value)).collect())
+    }
+
+    fn undecided(&self, value: &Value) -> Option<Live> {
+        let StoredRow::Live(record) = self.understood(value) else { return None };
+        Some(Live::of(*record)).filter(|live| !self.inner.decisions.is_settled(&live.identity))
     }
 
     /// A turn has ended: its records go, in every session if the notice names none. Says whether all is done.
@@ -259,9 +262,16 @@ impl Inbox {
         self.purge(Ended::Session { session_id: session_id.to_owned() }).await
     }
 
-    /// Rows that cannot be read are skipped, and said once each.
-    pub(super) fn report_unreadable(&self, value: &Value) {
-        let StoredRow::Unreadable(why) = StoredRow::read(value) else { return };
+    /// What a value of the store is. One that cannot be read is reported, once.
+    pub(super) fn understood(&self, value: &Value) -> StoredRow {
+        let stored = StoredRow::read(value);
+        if let StoredRow::Unreadable(why) = &stored {
+            self.report(value, why);
+        }
+        stored
+    }
+
+    fn report(&self, value: &Value, why: &str) {
         let fingerprint = {
             use std::hash::{DefaultHasher, Hash, Hasher};
             let mut hasher = DefaultHasher::new();

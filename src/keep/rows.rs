@@ -123,13 +123,13 @@ impl Inbox {
     }
 
     fn load_row(&self, connection: u64, value: &Value) {
-        match StoredRow::read(value) {
+        match self.understood(value) {
             StoredRow::Live(record) => {
                 let live = Live::of(*record);
                 self.inner.view.load(connection, &live.record.row(), Row::Live(&live));
             }
             StoredRow::Resolved(marker) => self.inner.view.load(connection, &marker.row, Row::Ending),
-            StoredRow::Null | StoredRow::Unreadable(_) => self.report_unreadable(value),
+            StoredRow::Null | StoredRow::Unreadable(_) => {}
         }
     }
 

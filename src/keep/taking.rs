@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::background::retry_delay;
-use super::inbox::{Inbox, Live, REMOVAL_BUDGET};
+use super::inbox::{Inbox, LIST_BUDGET, Live, REMOVAL_BUDGET};
 use super::keyed_lock::KeyGuard;
 use crate::clock::{self, Deadline};
 use crate::hold::Ending;
@@ -217,7 +217,7 @@ impl Inbox {
     }
 
     async fn try_to_send_what_was_left(&self) -> Result<usize, CallError> {
-        let rows = self.inner.state.list(Scope::Pending, Deadline::after(Duration::from_secs(10))).await?;
+        let rows = self.inner.state.list(Scope::Pending, Deadline::after(LIST_BUDGET)).await?;
         let markers: Vec<ResolvedMarker> = rows
             .iter()
             .filter_map(|value| match StoredRow::read(value) {
