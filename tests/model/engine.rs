@@ -123,10 +123,11 @@ impl Engine for SimulatedEngine {
         let created = event.function_id == "listener::created";
         let payload: Value = serde_json::from_str(event.data.get()).unwrap_or_default();
         world.inner().history.note(|| format!("  fires {} {payload}", event.function_id));
+        let told = if created { world.inner().history.told_of(&payload) } else { None };
         tokio::spawn(async move {
             tokio::time::sleep_until(arrival).await;
             if !link.lost() {
-                world.inner().history.heard(created, &payload);
+                world.inner().history.heard(created, told, &payload);
             }
         });
         Ok(())

@@ -20,6 +20,8 @@ pub struct Hold {
     /// so the harness may apply it to this one, and nobody can tell which it was.
     pub overtaken: bool,
     pub generation: u64,
+    /// When it was written, in ticks.
+    written: u64,
 }
 
 /// An event that reached its listener.
@@ -143,6 +145,7 @@ impl History {
                         pending_at: record.pending_at,
                         filesystem: record.kind == PendingKind::FilesystemAccess,
                         generation,
+                        written: now,
                     };
                     self.holds.entry(record.hold_id.unwrap_or_default()).or_insert(hold);
                 }
@@ -161,18 +164,22 @@ impl History {
         }
     }
 
-    /// A listener got an event.
-    pub fn heard(&mut self, created: bool, payload: &Value) {
+    /// Which hold a created event that is being sent tells of: the one just written. Row and date alone do not say, since
+    /// the wall clock stands still in virtual time, and an older hold that was taken back untold may have the same.
+    pub fn told_of(&self, payload: &Value) -> Option<String> {
+        let row = row_of(payload);
+        let is_told = |hold: &&Hold| hold.row == row && payload["pending_at"] == hold.pending_at;
+        let told = self.holds.iter().filter(|(_, hold)| is_told(hold));
+        told.max_by_key(|(_, hold)| hold.written).map(|(id, _)| id.clone())
+    }
+
+    /// A listener got an event: a created one of `told`, or a resolved one.
+    pub fn heard(&mut self, created: bool, told: Option<String>, payload: &Value) {
         self.tick();
         let text = |name: &str| payload[name].as_str().unwrap_or_default().to_owned();
         let event_id = text("event_id");
-        let row = format!("{}/{}", text("session_id"), text("function_call_id"));
-        let is_told = |hold: &&Hold| hold.row == row && payload["pending_at"] == hold.pending_at;
-        let hold = if created {
-            self.holds.iter().find(|(_, hold)| is_told(hold)).map(|(id, _)| id.clone())
-        } else {
-            self.markers.get(&event_id).cloned()
-        };
+        let row = row_of(payload);
+        let hold = if created { told } else { self.markers.get(&event_id).cloned() };
         self.note(|| format!("    heard created={created} {row} {hold:?} {event_id}"));
         self.heard.push(Heard { created, hold, row, event_id, outcome: text("outcome") });
     }
@@ -277,4 +284,9 @@ impl History {
             }
         }
     }
+}
+
+fn row_of(payload: &Value) -> String {
+    let text = |name: &str| payload[name].as_str().unwrap_or_default();
+    format!("{}/{}", text("session_id"), text("function_call_id"))
 }
