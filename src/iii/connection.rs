@@ -15,6 +15,7 @@ use tokio_tungstenite::tungstenite::{Bytes, Error as SocketError, Message};
 
 use super::calls::Calls;
 use super::error::CallError;
+use super::frame::Unsendable;
 use super::outbound::{Full, Outbound};
 use super::tcp::WebSocket;
 
@@ -72,6 +73,15 @@ impl Link {
             }
             CallError::NotConnected
         })
+    }
+
+    /// Queues a frame of ours that nobody waits for, if it could be written.
+    pub(super) fn send_written(&self, frame: Result<String, Unsendable>) {
+        match frame {
+            // A link that is ending needs no frame; its end is noticed elsewhere.
+            Ok(text) => drop(self.send(Message::text(text))),
+            Err(unsendable) => tracing::error!(?unsendable, "a frame could not be written and was not sent"),
+        }
     }
 
     /// Whether events should be left out for now.

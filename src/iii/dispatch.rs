@@ -95,7 +95,7 @@ impl Dispatch {
                     reattach_token: reattach_token.map(std::borrow::Cow::into_owned),
                 });
             }
-            Ok(Incoming::Ping) => send(link, &Plain::Pong),
+            Ok(Incoming::Ping) => link.send_written(Plain::Pong.write()),
             Ok(Incoming::BindingVerdict { refusal: None, .. } | Incoming::Other) => {}
             Err(undecodable) => self.undecodable(link, undecodable, received),
         }
@@ -167,15 +167,13 @@ impl Dispatch {
 
     fn bind(&self, link: &Arc<Link>, binding: &frame::Binding<'_>) {
         let verdict = self.verdict(binding);
-        send(
-            link,
-            &Plain::TriggerRegistrationResult {
-                id: &binding.id,
-                trigger_type: &binding.trigger_type,
-                function_id: &binding.function_id,
-                error: verdict.as_ref().err(),
-            },
-        );
+        let answer = Plain::TriggerRegistrationResult {
+            id: &binding.id,
+            trigger_type: &binding.trigger_type,
+            function_id: &binding.function_id,
+            error: verdict.as_ref().err(),
+        };
+        link.send_written(answer.write());
     }
 
     fn verdict(&self, binding: &frame::Binding<'_>) -> Result<(), ErrorBody> {
@@ -313,14 +311,6 @@ fn answer_frame(invocation_id: Uuid, function_id: &str, reply: &Reply) -> String
         let frame = Plain::InvocationResult { invocation_id, function_id, result: None, error: Some(&error) };
         frame.write().unwrap_or_default()
     })
-}
-
-fn send(link: &Link, frame: &Plain<'_>) {
-    match frame.write() {
-        // A link that is ending needs no frame.
-        Ok(text) => drop(link.send(Message::text(text))),
-        Err(unsendable) => tracing::error!(?unsendable, "a frame was not sent"),
-    }
 }
 
 fn rejected(link: &Link, rejection: Rejection<'_>, refusals: &mpsc::Sender<Refusal>) {

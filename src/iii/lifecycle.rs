@@ -14,7 +14,6 @@ use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tokio_tungstenite::tungstenite::Message;
 
 use crate::clock::Deadline;
 
@@ -23,7 +22,7 @@ use super::client::Client;
 use super::connection::{self, Ending, Identity, Link};
 use super::dispatch::{Dispatch, Refusal};
 use super::error::TRIGGER_TYPE_NOT_FOUND;
-use super::frame::{Plain, Unsendable};
+use super::frame::Plain;
 use super::retries::{Registration, Retries};
 use super::session::{Connected, Options, Prepare, Status};
 use super::tcp::{self, WebSocket};
@@ -181,7 +180,7 @@ impl Lifecycle {
     fn retire_previous(&self, link: &Link) {
         let Some(Identity { worker_id, reattach_token: Some(token) }) = &self.previous else { return };
         let frame = Plain::Reattach { previous_worker_id: worker_id, reattach_token: token };
-        send(link, frame.write());
+        link.send_written(frame.write());
     }
 
     async fn live(&mut self, link: &Arc<Link>, refused: mpsc::Receiver<Refusal>) -> End {
@@ -222,7 +221,7 @@ impl Lifecycle {
         self.prepared = true;
         self.dispatch.reset_providers();
         for frame in self.dispatch.catalogue.announcement() {
-            send(link, frame);
+            link.send_written(frame);
         }
         if self.options.worker_name.is_empty() { Ok(()) } else { self.announce().await }
     }
@@ -307,7 +306,7 @@ impl Lifecycle {
             Registration::Binding(id) => self.dispatch.catalogue.binding_frame(id),
         };
         if let Some(frame) = frame {
-            send(link, frame);
+            link.send_written(frame);
         }
     }
 
@@ -315,7 +314,7 @@ impl Lifecycle {
     async fn wind_down(&self, link: &Link, grace: Duration) {
         self.dispatch.stop();
         for frame in self.dispatch.catalogue.withdrawal() {
-            send(link, frame);
+            link.send_written(frame);
         }
         tokio::select! {
             _ = link.ended() => {}
@@ -327,12 +326,4 @@ impl Lifecycle {
 /// Waits for the order to stop and gives its grace. A dropped session is an order without grace.
 async fn stopped(stop: &mut watch::Receiver<Option<Duration>>) -> Duration {
     stop.wait_for(Option::is_some).await.ok().and_then(|grace| *grace).unwrap_or_default()
-}
-
-fn send(link: &Link, frame: Result<String, Unsendable>) {
-    match frame {
-        // A link that is ending needs no frame; its end is noticed elsewhere.
-        Ok(text) => drop(link.send(Message::text(text))),
-        Err(unsendable) => tracing::error!(?unsendable, "a registration does not fit into a frame"),
-    }
 }
