@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Context;
 use crate::clock::Deadline;
 use crate::iii::CallError;
-use crate::keep::background::retry_delay;
+use crate::keep::background::try_again;
 use crate::siblings::state::Scope;
 use crate::wire::error::Refusal;
 use crate::wire::lifecycle::{
@@ -30,13 +30,10 @@ pub(super) async fn on_session_deleted(
         tracing::warn!(session_id, error, "a deleted session could not be forgotten yet");
         let again = Arc::clone(&context);
         context.background.spawn(async move {
-            for attempt in 0..CLEAN_UP_TRIES {
-                tokio::time::sleep(retry_delay(attempt)).await;
-                if forget_session(&again, &session_id).await.is_ok() {
-                    return;
-                }
+            let forget = || async { forget_session(&again, &session_id).await.is_ok() };
+            if !try_again(CLEAN_UP_TRIES, forget).await {
+                tracing::error!(session_id, "a deleted session could not be forgotten");
             }
-            tracing::error!(session_id, "a deleted session could not be forgotten");
         });
     }
     Ok(EventAck { ok: purged && forgotten.is_ok() })
@@ -60,12 +57,8 @@ pub(super) async fn on_turn_completed(
         tracing::warn!(turn_id, %error, "the counts of an ended turn could not be removed yet");
         let again = Arc::clone(&context);
         context.background.spawn(async move {
-            for attempt in 0..CLEAN_UP_TRIES {
-                tokio::time::sleep(retry_delay(attempt)).await;
-                if forget_turn(&again, session_id.as_deref(), &turn_id).await.is_ok() {
-                    return;
-                }
-            }
+            let forget = || async { forget_turn(&again, session_id.as_deref(), &turn_id).await.is_ok() };
+            try_again(CLEAN_UP_TRIES, forget).await;
         });
     }
     Ok(EventAck { ok: purged && forgotten.is_ok() })

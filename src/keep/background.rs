@@ -62,6 +62,21 @@ impl Background {
     }
 }
 
+/// Tries something that failed again and again, each time after a longer wait, until it is done; says whether it was
+/// done within so many tries.
+pub async fn try_again<Try>(tries: u32, mut attempt: impl FnMut() -> Try) -> bool
+where
+    Try: Future<Output = bool>,
+{
+    for number in 0..tries {
+        tokio::time::sleep(retry_delay(number)).await;
+        if attempt().await {
+            return true;
+        }
+    }
+    false
+}
+
 /// Delays between tries of work that must get done in the end: 100 ms doubling to 30 s.
 pub fn retry_delay(attempt: u32) -> Duration {
     Duration::from_millis(100u64.saturating_mul(1 << attempt.min(10)).min(30_000))

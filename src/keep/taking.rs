@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::background::retry_delay;
+use super::background::{retry_delay, try_again};
 use super::inbox::{Inbox, LIST_BUDGET, Live, REMOVAL_BUDGET};
 use super::keyed_lock::KeyGuard;
 use crate::clock::{self, Deadline};
@@ -257,16 +257,15 @@ impl Inbox {
         }
         let (inbox, row, marker) = (self.clone(), row.to_owned(), marker.clone());
         self.inner.background.spawn(async move {
-            for attempt in 0..DELETE_TRIES {
-                tokio::time::sleep(retry_delay(attempt)).await;
+            let delete = || async {
                 let guard = inbox.inner.locks.lock(&row).await;
-                if inbox.try_delete_marker(&row, &marker, &guard).await {
-                    inbox.told().remove(&marker.event_id);
-                    return;
-                }
-            }
+                inbox.try_delete_marker(&row, &marker, &guard).await
+            };
+            let deleted = try_again(DELETE_TRIES, delete).await;
             inbox.told().remove(&marker.event_id);
-            tracing::warn!(row, "a marker is left to be deleted on the next connection");
+            if !deleted {
+                tracing::warn!(row, "a marker is left to be deleted on the next connection");
+            }
         });
     }
 
