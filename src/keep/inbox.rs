@@ -15,10 +15,10 @@ use thiserror::Error;
 
 use super::background::{Background, retry_delay};
 use super::decisions::{Claim, Decisions};
+use super::endings::{Ended, Endings};
 use super::in_progress::{InProgress, Ticket};
 use super::inbox_view::{InboxView, Known};
 use super::keyed_lock::KeyedLock;
-use super::purge::Ended;
 use super::released::Released;
 pub use super::slot::Slot;
 use crate::clock::Deadline;
@@ -48,6 +48,7 @@ pub(super) struct Inner {
     pub(super) decisions: Decisions,
     pub(super) released: Released,
     pub(super) progress: InProgress,
+    pub(super) endings: Endings,
     /// What the store holds, in memory.
     pub(super) view: InboxView,
     pub(super) background: Background,
@@ -116,6 +117,7 @@ impl Inbox {
                 decisions: Decisions::default(),
                 released: Released::default(),
                 progress: InProgress::default(),
+                endings: Endings::default(),
                 view: InboxView::default(),
                 background,
                 told: Mutex::default(),

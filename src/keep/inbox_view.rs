@@ -52,17 +52,6 @@ pub enum Known {
     Unknown,
 }
 
-/// A hold at its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
-    /// Its row.
-    pub row: Arc<str>,
-    /// Which hold it is.
-    pub identity: Box<str>,
-    /// When it was made, milliseconds since the epoch.
-    pub pending_at: i64,
-}
-
 /// What was put into a row.
 #[derive(Debug, Clone, Copy)]
 pub enum Row<'a> {
@@ -159,16 +148,21 @@ impl InboxView {
         Some(inner.index.page(session_id, metadata, after, limit, shown))
     }
 
-    /// Every hold of a turn, if the view is complete.
-    pub fn of_turn(&self, connection: u64, session_id: Option<&str>, turn_id: &str) -> Option<Vec<Placed>> {
+    /// Row and identity of every hold of a turn, if the view is complete.
+    pub fn of_turn(
+        &self,
+        connection: u64,
+        session_id: Option<&str>,
+        turn_id: &str,
+    ) -> Option<Vec<(Arc<str>, Box<str>)>> {
         let inner = self.complete(connection)?;
-        Some(inner.placed(inner.index.of_turn(session_id, turn_id)))
+        Some(inner.with_identities(inner.index.of_turn(session_id, turn_id)))
     }
 
-    /// Every hold of a session, if the view is complete.
-    pub fn of_session(&self, connection: u64, session_id: &str) -> Option<Vec<Placed>> {
+    /// Row and identity of every hold of a session, if the view is complete.
+    pub fn of_session(&self, connection: u64, session_id: &str) -> Option<Vec<(Arc<str>, Box<str>)>> {
         let inner = self.complete(connection)?;
-        Some(inner.placed(inner.index.of_session(session_id)))
+        Some(inner.with_identities(inner.index.of_session(session_id)))
     }
 
     fn complete(&self, connection: u64) -> Option<MutexGuard<'_, Inner>> {
@@ -197,10 +191,10 @@ impl Inner {
         }
     }
 
-    fn placed(&self, rows: Vec<Arc<str>>) -> Vec<Placed> {
+    fn with_identities(&self, rows: Vec<Arc<str>>) -> Vec<(Arc<str>, Box<str>)> {
         let known = |row: Arc<str>| {
-            let hold = self.index.get(&row)?;
-            Some(Placed { pending_at: hold.position.pending_at, identity: hold.identity.clone(), row })
+            let identity = self.index.get(&row)?.identity.clone();
+            Some((row, identity))
         };
         rows.into_iter().filter_map(known).collect()
     }
@@ -309,7 +303,6 @@ mod tests {
         let view = complete();
         assert_eq!(view.of_turn(1, Some("s"), "t").unwrap().len(), 1);
         assert_eq!(view.of_turn(1, Some("other"), "t").unwrap().len(), 0);
-        let expected = Placed { row: "s/a".into(), identity: "id_a:d".into(), pending_at: 1 };
-        assert_eq!(view.of_session(1, "s").unwrap(), [expected]);
+        assert_eq!(view.of_session(1, "s").unwrap(), [("s/a".into(), "id_a:d".into())]);
     }
 }

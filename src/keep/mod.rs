@@ -12,6 +12,7 @@
 //! | calls just released | memory, [`released`] | [`inbox`] | an hour, turn end, session end |
 //! | ends that were told and whose marker still stands | memory, [`inbox`] | [`inbox`] | the marker's deletion |
 //! | calls that may come to be held | memory, [`in_progress`] | [`inbox`] | the write's answer |
+//! | holds made while an earlier ending is cleared up | memory, `endings` | [`inbox`] | the end of the clearing up |
 //! | the policy in force | memory, [`live_config`] | `configuration::get` | the next valid value |
 //!
 //! The store is the truth. One owner per row key at a time ([`keyed_lock`]), and never across a call into the
@@ -19,6 +20,7 @@
 
 pub mod background;
 pub mod decisions;
+mod endings;
 pub mod filesystem;
 pub mod in_progress;
 pub mod inbox;

@@ -71,6 +71,9 @@ impl Slot {
             return;
         }
         let identity = record.assign_hold_id(&Uuid::new_v4().to_string());
+        if !self.ticket.ended() {
+            self.inbox.inner.endings.hold_made(&record, &identity);
+        }
         let patience = Deadline::after(WRITE_PATIENCE);
         match self.inbox.swap_row(&self.row, &record.stored(), patience, &self.guard).await {
             Ok(_) if self.ticket.ended() => {
