@@ -8,7 +8,7 @@ use approval_gate::wire::record::StoredRow;
 use serde_json::{Value, json};
 
 /// Far more than linear work takes on a busy machine, far less than anything quadratic on inputs of this size.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 fn in_time<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let start = Instant::now();

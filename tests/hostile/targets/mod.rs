@@ -15,8 +15,11 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+/// What a target is: it takes any bytes, and panics if a promise is broken.
+pub type Target = fn(&[u8]);
+
 /// Every target: its name, which is also that of its directory of seeds, and its function.
-pub const ALL: [(&str, fn(&[u8])); 9] = [
+pub const ALL: [(&str, Target); 9] = [
     ("access_request", filesystem::access_request),
     ("cursor", wire::cursor),
     ("frame", wire::frame),

@@ -104,7 +104,9 @@ fn bounded(value: &Value, depth: usize) {
         }
         Value::Array(items) => {
             assert!(depth <= DEPTH);
-            items.iter().for_each(|item| bounded(item, depth + 1));
+            for item in items {
+                bounded(item, depth + 1);
+            }
         }
         Value::Object(members) => {
             assert!(depth <= DEPTH);
