@@ -65,6 +65,11 @@ pub fn door(function_id: &str, arguments: &Value) -> Option<Door> {
     door_of_id(function_id).or_else(|| door_of_arguments(function_id, arguments.as_object()?))
 }
 
+/// Says whether the arguments of calls of this function are looked at for a door.
+pub fn looks_at_arguments(function_id: &str) -> bool {
+    Kind::of(function_id) != Kind::Plain
+}
+
 /// The door of an id that is human-only whatever its arguments.
 ///
 /// The namespace is what stands before the first `::`, so `approvals::report` and `docs::approval::list` are ordinary.

@@ -22,6 +22,7 @@ fn function(id: &str, handler: Handler) -> Function {
         response_schema: json!({}),
         metadata: None,
         handler,
+        on_the_spot: None,
     }
 }
 
