@@ -29,7 +29,10 @@ pub struct Offline {
 
 impl Offline {
     /// This registry's inside, and the work of its guard, for someone to run.
-    pub fn new(registry: Registry, repeat_answer: Duration) -> (Self, impl Future<Output = ()> + Send + 'static) {
+    pub fn new(
+        registry: Registry,
+        repeat_answer: Duration,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (guard, work) = Guard::new(repeat_answer);
         let dispatch = Arc::new(Dispatch::new(Catalogue::new(registry), guard, MAX_RUNNING));
         let (refusals, _) = mpsc::channel(1);

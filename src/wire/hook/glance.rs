@@ -255,7 +255,9 @@ mod tests {
 
     #[test]
     fn given_what_a_harness_sends_then_a_glance_is_enough() {
-        for arguments in [json!({"path": "a\n\u{e9}", "n": [1, -2, 3.5, null, true]}), json!(null), json!("text")] {
+        for arguments in
+            [json!({"path": "a\n\u{e9}", "n": [1, -2, 3.5, null, true]}), json!(null), json!("text")]
+        {
             let payload = json!({
                 "point": "pre_trigger", "session_id": "s", "turn_id": "t", "step": 3, "depth": 0, "result": null,
                 "metadata": {"fs_scope": {"root": "/a"}}, "unknown": [{}],
@@ -269,7 +271,9 @@ mod tests {
     #[test]
     fn given_what_the_full_reader_refuses_or_reads_otherwise_then_it_is_left_to_it() {
         let with = |members: &str, call: &str| {
-            format!(r#"{{"session_id":"s","turn_id":"t"{members},"call":{{"id":"c","function_id":"f"{call}}}}}"#)
+            format!(
+                r#"{{"session_id":"s","turn_id":"t"{members},"call":{{"id":"c","function_id":"f"{call}}}}}"#
+            )
         };
         let nested = |levels: usize| format!(r#","arguments":{}{}"#, "[".repeat(levels), "]".repeat(levels));
         for text in [
@@ -307,7 +311,11 @@ mod tests {
             "[a-z:]{0,8}".prop_map(|text| format!("\"{text}\"")),
         ];
         leaf.prop_recursive(4, 24, 4, |inner| {
-            let key = prop_oneof![Just("a".to_owned()), Just("$serde_json::private::RawValue".to_owned()), "[a-z]{1,4}"];
+            let key = prop_oneof![
+                Just("a".to_owned()),
+                Just("$serde_json::private::RawValue".to_owned()),
+                "[a-z]{1,4}"
+            ];
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(|items| format!("[{}]", items.join(","))),
                 prop::collection::vec((key, inner), 0..4).prop_map(|members| {
@@ -321,9 +329,10 @@ mod tests {
 
     fn members(names: &'static [&'static str]) -> impl Strategy<Value = String> {
         let texts = prop_oneof![3 => "[a-z]{1,4}".prop_map(|text| format!("\"{text}\"")), 1 => any_json()];
-        prop::collection::vec((prop::sample::select(names), prop_oneof![2 => texts, 1 => any_json()]), 0..5).prop_map(
-            |members| members.into_iter().map(|(name, value)| format!(",\"{name}\":{value}")).collect(),
-        )
+        prop::collection::vec((prop::sample::select(names), prop_oneof![2 => texts, 1 => any_json()]), 0..5)
+            .prop_map(|members| {
+                members.into_iter().map(|(name, value)| format!(",\"{name}\":{value}")).collect()
+            })
     }
 
     proptest! {
