@@ -38,6 +38,7 @@ pub async fn measure(table: &mut Table) {
         continues(table, &place, &format!("{count} rules, decided by the last"), &ruled, &[1]).await;
     }
     holds(table, &place).await;
+    changed_by_somebody_else(table, &place).await;
     place.close(worker).await;
 }
 
@@ -126,5 +127,41 @@ async fn holds(table: &mut Table, place: &Place) {
             sides.echo.at(0.5)
         ),
         Some(p50 <= 3.0),
+    );
+}
+
+/// Settings that somebody else writes into the store: from the store's answer to the first decision by them.
+async fn changed_by_somebody_else(table: &mut Table, place: &Place) {
+    let value = json!({"default_mode": "manual", "rules": ["!docs::*"]});
+    place.ask("configuration::set", &json!({"id": "approval-gate", "value": value})).await;
+    let payload = hook("s_outside", "c_1", "docs::read");
+    let mut delays = Samples::default();
+    let mut at_once = 0;
+    for at in 0..times(200) {
+        let (mode, decision) = if at % 2 == 0 { ("full", "continue") } else { ("manual", "deny") };
+        let record = json!({"mode": mode, "mode_set_at": 1, "approved_always": [], "always_allow": []});
+        place
+            .ask("state::set", &json!({"scope": "approval_settings", "key": "s_outside", "value": record}))
+            .await;
+        let (written, mut tries) = (Instant::now(), 0);
+        while place.ask("approval::gate", &payload).await["decision"] != decision {
+            tries += 1;
+        }
+        delays.push(written.elapsed());
+        at_once += usize::from(tries == 0);
+    }
+    table.row(
+        &format!(
+            "settings written into the store by somebody else, until a decision follows them, {}",
+            place.kind
+        ),
+        "",
+        format!(
+            "p50 {:.2} ms, p99 {:.2} ms, the very next call in {at_once} of {}",
+            delays.at(0.5) / 1e3,
+            delays.at(0.99) / 1e3,
+            delays.len()
+        ),
+        None,
     );
 }

@@ -14,8 +14,8 @@ pub fn rules(count: usize) -> Vec<Value> {
         .map(|at| match at % 10 {
             0 => json!({"function": format!("tool{at}::*"), "action": "allow", "modes": ["auto"]}),
             3 => json!({"function": format!("wanted::{at}*"), "action": "deny"}),
-            5 => json!({"function": "wanted::c*", "action": "deny",
-                        "args": {"path": {"matches": format!("^/secret/{at}/[a-z]+$")}}}),
+            5 => json!({"function": if at % 100 == 5 { "wanted::c*".to_owned() } else { format!("tool{at}::*") },
+                        "action": "deny", "args": {"path": {"matches": format!("^/secret/{at}/[a-z]+$")}}}),
             7 => json!(format!("!*::delete-{at}")),
             8 => json!(format!("area{at}::*::read")),
             _ => json!(format!("tool{at}::call")),
@@ -40,7 +40,7 @@ pub fn measure(table: &mut Table) {
         let (last, none, other) = (cost("wanted::call"), cost("wanted::nothing"), cost("unrelated::call"));
         growth.push(last.max(none));
         table.row(
-            &format!("verdict, {count} rules, a tenth of them looking into the arguments of this very call"),
+            &format!("verdict, {count} rules, a tenth with a regular expression, every hundredth tried on this very call"),
             &format!("≤ {most} µs"),
             format!("last rule {last:.2} µs, none {none:.2} µs, id shared with no rule {other:.2} µs"),
             Some(last.max(none) <= most),

@@ -35,7 +35,7 @@ pub(super) fn continues(context: &Context, payload: &RawValue) -> bool {
         return false;
     }
     let policy = context.config.policy();
-    let arguments = if policy::looks_at_arguments(&glance.function_id, &policy) {
+    let arguments = if policy::looks_at_arguments(&glance.function_id, glance.arguments_text(), &policy) {
         let Some(arguments) = glance.arguments() else { return false };
         arguments
     } else {

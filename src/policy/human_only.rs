@@ -65,9 +65,15 @@ pub fn door(function_id: &str, arguments: &Value) -> Option<Door> {
     door_of_id(function_id).or_else(|| door_of_arguments(function_id, arguments.as_object()?))
 }
 
-/// Says whether the arguments of calls of this function are looked at for a door.
-pub fn looks_at_arguments(function_id: &str) -> bool {
-    Kind::of(function_id) != Kind::Plain
+/// Says whether these arguments, as JSON text, could open a door that the id alone does not: what [`door`] would find in
+/// the parsed ones. A described call is known by a key that ends in `function` or `function_id`, however deep; the one
+/// way to spell such a key without writing it out is an escape.
+pub fn looks_at_arguments(function_id: &str, arguments: &str) -> bool {
+    match Kind::of(function_id) {
+        Kind::Plain => false,
+        Kind::Deferral => arguments.contains("function") || arguments.contains("\\u"),
+        Kind::StateWrite | Kind::Registration => true,
+    }
 }
 
 /// The door of an id that is human-only whatever its arguments.

@@ -51,10 +51,10 @@ pub fn screen(question: &Question<'_>) -> Option<Verdict> {
     Some(Verdict::new(Decision::Deny, because))
 }
 
-/// Says whether the arguments of a call of this function could make a difference to [`decide`]; where they cannot, any
-/// value stands for them.
-pub fn looks_at_arguments(function_id: &str, policy: &Policy) -> bool {
-    human_only::looks_at_arguments(function_id) || policy.compiled.looks_at_arguments(function_id)
+/// Says whether the arguments of a call, given as JSON text, could make a difference to [`decide`]; where they cannot,
+/// any value stands for them.
+pub fn looks_at_arguments(function_id: &str, arguments: &str, policy: &Policy) -> bool {
+    policy.compiled.looks_at_arguments(function_id) || human_only::looks_at_arguments(function_id, arguments)
 }
 
 /// Decides a call: the steps of contract §1 in their order, the first that applies.

@@ -262,7 +262,7 @@ pub(crate) mod properties {
             rules in prop::collection::vec(good_rule(), 0..60), id in id(), mode in mode(), arguments in json_value()
         ) {
             let policy = Policy::from_value(&json!({"rules": rules})).unwrap();
-            if !looks_at_arguments(&id, &policy) {
+            if !looks_at_arguments(&id, &arguments.to_string(), &policy) {
                 let verdict = |arguments| {
                     decide(&Question { function_id: &id, arguments }, &open_settings(mode), &policy)
                 };

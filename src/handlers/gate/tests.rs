@@ -104,6 +104,19 @@ async fn given_a_rule_that_looks_into_the_arguments_then_the_short_cut_looks_too
     assert!(!continues(&context, &RawValue::from_string(escaped).unwrap()));
 }
 
+#[tokio::test]
+async fn given_a_described_call_with_an_escaped_key_then_the_short_cut_sees_through_it() {
+    let context = context(json!({}), full_mode()).await;
+    gate(Arc::clone(&context), raw(&payload("s", "c", "docs::read", &json!({})))).await;
+    let described = payload("s", "c", "job::run", &json!({"KEY": "approval::set-mode"}));
+    for key in ["function_id", r"f\u0075nction_id", r"\u0066unction"] {
+        let call = RawValue::from_string(described.to_string().replace("KEY", key)).unwrap();
+        assert!(!continues(&context, &call), "{key}");
+        assert!(matches!(gate(Arc::clone(&context), call).await, HookOutput::Deny { .. }), "{key}");
+    }
+    assert!(continues(&context, &raw(&payload("s", "c", "job::run", &json!({"command": "ls"})))));
+}
+
 fn settings() -> impl Strategy<Value = Value> {
     let lists =
         prop::collection::vec(prop::sample::select(&["docs::*", "docs::read", "shell::*", "*"][..]), 0..2);

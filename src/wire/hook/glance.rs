@@ -52,6 +52,11 @@ impl<'a> HookGlance<'a> {
         })
     }
 
+    /// The arguments as they are written.
+    pub fn arguments_text(&self) -> &'a str {
+        self.arguments.map_or("null", RawValue::get)
+    }
+
     /// The arguments as a value.
     pub fn arguments(&self) -> Option<Value> {
         self.arguments.map_or(Some(Value::Null), |text| serde_json::from_str(text.get()).ok())
