@@ -27,7 +27,7 @@ pub struct Place {
     pub kind: &'static str,
     pub url: String,
     pub caller: Client,
-    session: Session,
+    sessions: [Session; 2],
     engine: Running,
 }
 
@@ -103,12 +103,17 @@ impl Place {
     }
 
     async fn with_caller(kind: &'static str, url: String, engine: Running) -> Self {
-        let registry = Registry { functions: offered(), ..Registry::default() };
-        let options = iii::Options::new(&url, "bench", "1", "what figures are held against");
-        let (caller, session) =
-            iii::start(options, |_| registry, Arc::new(|_, _| Box::pin(async { Ok(()) })));
+        // Two connections, so that a call to the floor takes the same way as one to the worker.
+        let connect = |name: &str, functions: Vec<Function>| {
+            let registry = Registry { functions, ..Registry::default() };
+            let options = iii::Options::new(&url, name, "1", "what figures are held against");
+            iii::start(options, |_| registry, Arc::new(|_, _| Box::pin(async { Ok(()) })))
+        };
+        let (_, floor) = connect("bench-floor", offered());
+        let (caller, session) = connect("bench-caller", Vec::new());
+        ready(floor.status()).await;
         ready(session.status()).await;
-        Self { kind, url, caller, session, engine }
+        Self { kind, caller, sessions: [floor, session], engine, url }
     }
 
     /// Starts a worker and waits until it serves.
@@ -131,7 +136,9 @@ impl Place {
     pub async fn close(self, worker: Worker) {
         let _ = worker.stop.send(());
         let _ = worker.task.await;
-        self.session.shutdown(Duration::ZERO).await;
+        for session in self.sessions {
+            session.shutdown(Duration::ZERO).await;
+        }
         match self.engine {
             Running::Local(engine) => drop(engine.stop().await),
             Running::Real { mut engine, .. } => engine.kill().await.unwrap(),
