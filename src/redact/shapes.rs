@@ -152,6 +152,7 @@ fn search(text: &str, cut: Cut, worth: &Worth) -> Vec<Range<usize>> {
 
 /// Which searches could find anything, told by a word without which they cannot. Most texts are worth none of them,
 /// and the words are looked for many times faster than the shapes.
+#[allow(clippy::struct_excessive_bools)] // one for each search, none has to do with another
 struct Worth {
     private_keys: bool,
     urls: bool,
