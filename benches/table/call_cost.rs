@@ -54,7 +54,9 @@ async fn cost(configuration: Value, function_id: &str, arguments: &Value, short_
     let context = context(&StandIn::new(configuration, StateStore::default())).await;
     let mut functions = catalogue(&context);
     if !short_cut {
-        functions.iter_mut().for_each(|function| function.on_the_spot = None);
+        for function in &mut functions {
+            function.on_the_spot = None;
+        }
     }
     let (offline, guard) =
         Offline::new(Registry { functions, ..Registry::default() }, Duration::from_millis(5));

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 pub const ECHO: &str = "bench::echo";
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An engine with a caller on it.
 pub struct Place {

@@ -43,7 +43,7 @@ pub async fn measure(table: &mut Table) {
 fn record(at: usize) -> Value {
     json!({
         "session_id": format!("s_{}", at % 997), "turn_id": format!("t_{at}"), "function_call_id": format!("call_{at}"),
-        "function_id": "shell::exec", "kind": "function", "depth": 0, "pending_at": 1_760_000_000_000_i64 + at as i64,
+        "function_id": "shell::exec", "kind": "function", "depth": 0, "pending_at": 1_760_000_000_000 + at,
         "arguments_excerpt": {"command": "cargo", "args": ["test"], "cwd": "/srv/app"},
         "session_title": "mend the build",
         "hold_id": format!("{at:032x}:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"),

@@ -331,7 +331,9 @@ mod tests {
         let texts = prop_oneof![3 => "[a-z]{1,4}".prop_map(|text| format!("\"{text}\"")), 1 => any_json()];
         prop::collection::vec((prop::sample::select(names), prop_oneof![2 => texts, 1 => any_json()]), 0..5)
             .prop_map(|members| {
-                members.into_iter().map(|(name, value)| format!(",\"{name}\":{value}")).collect()
+                let members: Vec<_> =
+                    members.into_iter().map(|(name, value)| format!(",\"{name}\":{value}")).collect();
+                members.concat()
             })
     }
 
