@@ -4,17 +4,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Context;
 use crate::clock::Deadline;
-use crate::hold::{Arrival, HoldKey, MAX_ID_BYTES};
+use crate::hold::{Arrival, HoldKey, MAX_ID_BYTES, check_id};
 use crate::keep::in_progress::Ticket;
 use crate::keep::inbox::HoldError;
 use crate::policy::{self, Decision, Question};
 use crate::wire::denial;
 use crate::wire::error::{InvalidPayload, decode};
-use crate::wire::hook::{HookCall, HookInput, HookOutput};
+use crate::wire::hook::{HookCall, HookGlance, HookInput, HookOutput};
 use crate::wire::record::PendingApprovalRecord;
 
 /// The harness gives up after 5,000 ms, and the answer is promised within 4,500 ms whatever the peers do; what is
@@ -22,6 +23,28 @@ use crate::wire::record::PendingApprovalRecord;
 pub(super) const BUDGET: Duration = Duration::from_millis(4_200);
 /// What is kept of the budget for writing the record when the session's context is late.
 pub(super) const WRITE_RESERVE: Duration = Duration::from_millis(1_500);
+
+/// Whether the answer to one call is `continue`, as far as memory knows: everything that may end in anything else is for
+/// [`gate`], which this agrees with whenever it says yes.
+pub(super) fn continues(context: &Context, payload: &RawValue) -> bool {
+    let Some(glance) = HookGlance::at(payload) else { return false };
+    let ids_fit = check_id("session_id", &glance.session_id).is_ok()
+        && check_id("call.id", &glance.call_id).is_ok()
+        && glance.turn_id.len() <= MAX_ID_BYTES;
+    if !ids_fit {
+        return false;
+    }
+    let policy = context.config.policy();
+    let arguments = if policy::looks_at_arguments(&glance.function_id, &policy) {
+        let Some(arguments) = glance.arguments() else { return false };
+        arguments
+    } else {
+        Value::Null
+    };
+    let Some(settings) = context.settings.known(&glance.session_id, &policy) else { return false };
+    let question = Question { function_id: &glance.function_id, arguments: &arguments };
+    policy::decide(&question, &settings, &policy).decision == Decision::Continue
+}
 
 /// Answers one call.
 pub(super) async fn gate(context: Arc<Context>, payload: Box<RawValue>) -> HookOutput {
@@ -102,3 +125,6 @@ impl std::fmt::Display for Chain<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,7 +20,7 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::events::Events;
-use crate::iii::{ErrorBody, Function, Handler, Invocation, Reply};
+use crate::iii::{ErrorBody, Function, Handler, Invocation, OnTheSpot, Reply};
 use crate::keep::background::Background;
 use crate::keep::filesystem::FilesystemKeep;
 use crate::keep::inbox::Inbox;
@@ -127,6 +127,17 @@ fn function(published: FunctionSchema, context: &Arc<Context>) -> Option<Functio
         // Hidden from the engine's ordinary listing: nobody but the engine has a use for it.
         metadata: (published.id == schema::ON_STATE_CHANGED).then(|| json!({"internal": true})),
         handler,
+        on_the_spot: (published.id == schema::GATE).then(|| on_the_spot(context)),
+    })
+}
+
+/// `continue` without waiting and without copying, where memory is enough to know it.
+fn on_the_spot(context: &Arc<Context>) -> OnTheSpot {
+    let context = Arc::clone(context);
+    let answer: Option<Arc<RawValue>> = to_raw_value(&HookOutput::Continue).ok().map(Arc::from);
+    Arc::new(move |payload| {
+        let is_small = payload.get().len() <= LARGE_PAYLOAD;
+        answer.clone().filter(|_| is_small && gate::continues(&context, payload))
     })
 }
 

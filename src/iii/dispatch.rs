@@ -27,7 +27,7 @@ use super::error::{
 };
 use super::frame::{self, Incoming, Invoke, Outgoing, Plain, Rejection, Undecodable};
 use super::guard::Guard;
-use super::registry::{Bind, Catalogue, Handler, Invocation, Reply};
+use super::registry::{Bind, Catalogue, Function, Handler, Invocation, Reply};
 use super::retries::Registration;
 use super::trace::{self, Trace};
 
@@ -106,7 +106,7 @@ impl Dispatch {
             Undecodable::Ignored(what) => tracing::debug!(what, "ignored a frame that cannot be read"),
             Undecodable::Invocation { invocation_id, what } => {
                 let error = ErrorBody::new(INVOCATION_FAILED, format!("the call cannot be read: {what}"));
-                self.answer(link, invocation_id, "unknown", &Err(error), received);
+                self.answer(link, invocation_id, "unknown", Err(&error), received);
             }
         }
     }
@@ -114,7 +114,8 @@ impl Dispatch {
     fn invoke(self: &Arc<Self>, link: &Arc<Link>, invoke: Invoke<'_>, received: Instant) {
         let refuse = |code: &str, message: &str| {
             if let Some(id) = invoke.invocation_id {
-                self.answer(link, id, &invoke.function_id, &Err(ErrorBody::new(code, message)), received);
+                let error = ErrorBody::new(code, message);
+                self.answer(link, id, &invoke.function_id, Err(&error), received);
             }
         };
         if self.stopping.load(Ordering::Acquire) {
@@ -125,6 +126,12 @@ impl Dispatch {
         };
         if *self.running.borrow() >= self.max_running {
             return refuse(INVOCATION_FAILED, "overloaded: too many calls are being executed");
+        }
+        if let Some(result) = Self::on_the_spot(function, invoke.data) {
+            if let Some(id) = invoke.invocation_id {
+                self.answer(link, id, function_id, Ok(&*result), received);
+            }
+            return;
         }
         let call = Call {
             dispatch: Arc::clone(self),
@@ -140,6 +147,12 @@ impl Dispatch {
         };
         let trace = Trace::of(invoke.traceparent, invoke.baggage);
         self.run(call, contained(Arc::clone(&function.handler), invocation, trace));
+    }
+
+    /// The answer that needs neither a copy of the payload nor a future. A panic leaves the call to the handler.
+    fn on_the_spot(function: &Function, data: Option<&RawValue>) -> Option<Arc<RawValue>> {
+        let look = function.on_the_spot.as_ref()?;
+        catch_unwind(AssertUnwindSafe(|| look(data.unwrap_or(RawValue::NULL)))).unwrap_or_default()
     }
 
     /// Polls once here, and carries on in a task if the handler has to wait for something.
@@ -158,7 +171,14 @@ impl Dispatch {
         });
     }
 
-    fn answer(&self, link: &Arc<Link>, id: Uuid, function_id: &str, reply: &Reply, received: Instant) {
+    fn answer(
+        &self,
+        link: &Arc<Link>,
+        id: Uuid,
+        function_id: &str,
+        reply: Result<&RawValue, &ErrorBody>,
+        received: Instant,
+    ) {
         let frame: Utf8Bytes = answer_frame(id, function_id, reply).into();
         if link.send(Message::Text(frame.clone())).is_ok() {
             self.guard.answered(link, &frame, received);
@@ -259,7 +279,7 @@ struct Call {
 impl Call {
     fn answer(self, reply: &Reply) {
         if let Some(id) = self.invocation_id {
-            self.dispatch.answer(&self.link, id, &self.function_id, reply, self.received);
+            self.dispatch.answer(&self.link, id, &self.function_id, reply.as_deref(), self.received);
         }
     }
 }
@@ -298,9 +318,9 @@ fn contained(
 }
 
 /// The frame of an answer. What the engine would drop is replaced: a caller must not wait for ever.
-fn answer_frame(invocation_id: Uuid, function_id: &str, reply: &Reply) -> String {
+fn answer_frame(invocation_id: Uuid, function_id: &str, reply: Result<&RawValue, &ErrorBody>) -> String {
     let (result, error) = match reply {
-        Ok(result) => (Some(&**result), None),
+        Ok(result) => (Some(result), None),
         Err(error) => (None, Some(error)),
     };
     let frame = Outgoing::InvocationResult { invocation_id, function_id, result, error };

@@ -6,7 +6,7 @@
 //! Who does what: `tcp` connects, `connection` reads and writes one socket, `frame` turns text into messages and back,
 //! `dispatch` runs handlers and asks providers, `calls` pairs answers with callers, `guard` repeats answers that the
 //! engine may have lost, `registry` knows what must exist on the engine and `retries` what it refused, `lifecycle`
-//! ties these together from one connection to the next.
+//! ties these together from one connection to the next, `offline` does without one.
 //!
 //! The non-obvious fact: nothing that the engine accepts is acknowledged, only refusals are. Everything here that must
 //! be certain is therefore either a call with an answer or repeated under the same id until no refusal comes back.
@@ -20,6 +20,7 @@ mod error;
 pub mod frame;
 mod guard;
 mod lifecycle;
+mod offline;
 mod outbound;
 mod registry;
 mod retries;
@@ -38,8 +39,9 @@ pub use error::{
     FUNCTION_NOT_FOUND, INVOCATION_FAILED, INVOCATION_STOPPED, TRIGGER_REGISTRATION_FAILED,
     TRIGGER_TYPE_NOT_FOUND,
 };
+pub use offline::Offline;
 pub use registry::{
-    Bind, Binding, Function, Handler, Invocation, Provider, Registry, Reply, TriggerType, handler,
+    Bind, Binding, Function, Handler, Invocation, OnTheSpot, Provider, Registry, Reply, TriggerType, handler,
 };
 pub use session::{
     Connected, Counts, KeepOpen, Options, Prepare, Session, Status, Timings, connect_once, start,

@@ -39,6 +39,8 @@ pub struct Function {
     pub metadata: Option<Value>,
     /// What runs.
     pub handler: Handler,
+    /// Tried first, if there is one.
+    pub on_the_spot: Option<OnTheSpot>,
 }
 
 /// Runs one invocation. Polled once on the task that reads the socket, so it must not block; a panic in it becomes an
@@ -47,6 +49,10 @@ pub type Handler = Arc<dyn Fn(Invocation) -> BoxFuture<Reply> + Send + Sync>;
 
 /// What a handler answers: a JSON value as text, or an error body.
 pub type Reply = Result<Box<RawValue>, ErrorBody>;
+
+/// Answers an invocation from memory alone, looking at the payload where it lies in the frame; `None` leaves it to the
+/// handler. Must do nothing that the handler would do again, and answer only what the handler would.
+pub type OnTheSpot = Arc<dyn Fn(&RawValue) -> Option<Arc<RawValue>> + Send + Sync>;
 
 /// A [`Handler`] from an async closure.
 pub fn handler<F, Work>(run: F) -> Handler

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use serde_json::Value;
 
 use super::background::{Background, retry_delay};
 use crate::clock::Deadline;
@@ -20,6 +21,8 @@ use crate::siblings::configuration::{Configuration, Fetched};
 pub const ENTRY: &str = "approval-gate";
 /// How long one fetch may take.
 const FETCH_BUDGET: Duration = Duration::from_secs(5);
+/// So many rules are compiled on the spot.
+const FEW_RULES: usize = 32;
 
 /// The policy in force. Cheap to clone.
 #[derive(Clone)]
@@ -69,7 +72,12 @@ impl LiveConfig {
     pub async fn refetch(&self) -> Result<(), CallError> {
         let number = self.shared.started.fetch_add(1, Ordering::AcqRel) + 1;
         let fetched = self.shared.configuration.fetch(ENTRY, Deadline::after(FETCH_BUDGET)).await?;
-        self.apply(number, fetched);
+        // Compiled outside of the lock that `apply` takes: a large value must not make a quicker fetch wait.
+        let compiled = match fetched {
+            Fetched::Value(value) => compile(value).await,
+            Fetched::Invalid(why) => Err(why),
+        };
+        self.apply(number, compiled);
         Ok(())
     }
 
@@ -104,12 +112,7 @@ impl LiveConfig {
         self.shared.policy.store(Arc::new(Policy::locked_down()));
     }
 
-    fn apply(&self, number: u64, fetched: Fetched) {
-        // Compiled outside the lock below: a large value must not make a quicker fetch wait.
-        let compiled = match fetched {
-            Fetched::Value(value) => Policy::from_value(&value).map_err(|refusal| refusal.to_string()),
-            Fetched::Invalid(why) => Err(why),
-        };
+    fn apply(&self, number: u64, compiled: Result<Policy, String>) {
         let mut applied = self.shared.applied.lock().unwrap_or_else(PoisonError::into_inner);
         if number <= applied.number {
             return;
@@ -133,4 +136,15 @@ impl LiveConfig {
             ),
         }
     }
+}
+
+/// A thousand rules take tens of milliseconds, in which a thread that serves calls would serve none.
+async fn compile(value: Value) -> Result<Policy, String> {
+    let understand = |value: &Value| Policy::from_value(value).map_err(|refusal| refusal.to_string());
+    let rules = value.get("rules").and_then(Value::as_array).map_or(0, Vec::len);
+    if rules <= FEW_RULES {
+        return understand(&value);
+    }
+    let elsewhere = tokio::task::spawn_blocking(move || understand(&value));
+    elsewhere.await.unwrap_or_else(|_| Err("the rules could not be compiled".to_owned()))
 }

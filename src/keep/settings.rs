@@ -78,26 +78,30 @@ impl SettingsKeep {
     /// What is in force for the gate. A failed read and an unreadable record give the narrowest settings there are:
     /// not the defaults, which may be wider than the record that could not be read (contract §1.4).
     pub async fn for_gate(&self, session_id: &str, policy: &Policy, deadline: Deadline) -> Arc<Settings> {
-        let standing = match self.view.look(session_id, self.state.connection()) {
-            Look::Known { standing, ageing } => {
-                if ageing {
-                    let (keep, session_id) = (self.clone(), session_id.to_owned());
-                    self.background.spawn(async move {
-                        let _ = keep.read_for_gate(&session_id, Deadline::after(CALLER_BUDGET)).await;
-                    });
-                }
-                Ok(standing)
-            }
-            Look::Unknown => self.read_for_gate(session_id, deadline.at_most(GATE_READ)).await,
-        };
-        match standing {
-            Ok(Standing::Settings(settings)) => settings,
-            Ok(Standing::NoRecord) => Arc::clone(policy.defaults()),
+        if let Some(settings) = self.known(session_id, policy) {
+            return settings;
+        }
+        match self.read_for_gate(session_id, deadline.at_most(GATE_READ)).await {
+            Ok(standing) => in_force(standing, policy),
             Err(error) => {
                 tracing::warn!(session_id, %error, "settings could not be read; the session counts as manual");
                 Arc::new(Settings::fail_closed())
             }
         }
+    }
+
+    /// What is in force for the gate, if that is known without asking the store.
+    pub fn known(&self, session_id: &str, policy: &Policy) -> Option<Arc<Settings>> {
+        let Look::Known { standing, ageing } = self.view.look(session_id, self.state.connection()) else {
+            return None;
+        };
+        if ageing {
+            let (keep, session_id) = (self.clone(), session_id.to_owned());
+            self.background.spawn(async move {
+                let _ = keep.read_for_gate(&session_id, Deadline::after(CALLER_BUDGET)).await;
+            });
+        }
+        Some(in_force(standing, policy))
     }
 
     async fn read_for_gate(&self, session_id: &str, deadline: Deadline) -> Result<Standing, CallError> {
@@ -189,6 +193,13 @@ impl SettingsKeep {
 
     async fn stands(&self, session_id: &str, value: &Value, deadline: Deadline) -> bool {
         self.state.get(Scope::Settings, session_id, deadline).await.is_ok_and(|standing| standing == *value)
+    }
+}
+
+fn in_force(standing: Standing, policy: &Policy) -> Arc<Settings> {
+    match standing {
+        Standing::Settings(settings) => settings,
+        Standing::NoRecord => Arc::clone(policy.defaults()),
     }
 }
 

@@ -20,6 +20,8 @@ const SHORT_LIST: usize = 48;
 pub struct Compiled {
     rules: Vec<Rule>,
     index: Option<Index>,
+    /// The rules that look at arguments.
+    constrained: Vec<usize>,
 }
 
 /// A call, as far as rules look at it.
@@ -34,7 +36,14 @@ impl Compiled {
     /// Compiles a list; positions in it are the indices that verdicts report.
     pub fn new(rules: Vec<Rule>) -> Self {
         let index = (rules.len() > SHORT_LIST).then(|| Index::new(&rules));
-        Self { rules, index }
+        let looks = |(position, rule): (usize, &Rule)| (!rule.constraints.is_empty()).then_some(position);
+        let constrained = rules.iter().enumerate().filter_map(looks).collect();
+        Self { rules, index, constrained }
+    }
+
+    /// Whether some rule looks at the arguments of calls of this function.
+    pub(super) fn looks_at_arguments(&self, function_id: &str) -> bool {
+        self.constrained.iter().any(|position| pattern::matches(&self.rules[*position].pattern, function_id))
     }
 
     /// The rules, in order.

@@ -81,6 +81,11 @@ pub fn door(function_id: &str, arguments: &Value) -> Option<Door> {
     door_of_id(function_id).or_else(|| described::door_of_arguments(function_id, arguments))
 }
 
+/// Says whether the arguments of this function could open a door that its id alone does not.
+pub fn looks_at_arguments(function_id: &str) -> bool {
+    kind::Kind::of(function_id) != kind::Kind::Plain
+}
+
 /// The door of an id that is human-only whatever its arguments.
 ///
 /// The namespace is what stands before the first `::`, so `approvals::report` and `docs::approval::list` are ordinary.

@@ -51,6 +51,12 @@ pub fn screen(question: &Question<'_>) -> Option<Verdict> {
     Some(Verdict::new(Decision::Deny, because))
 }
 
+/// Says whether the arguments of a call could make a difference to [`decide`]; where they cannot, any value stands for
+/// them.
+pub fn looks_at_arguments(function_id: &str, policy: &Policy) -> bool {
+    policy.compiled.looks_at_arguments(function_id) || human_only::looks_at_arguments(function_id)
+}
+
 /// Decides a call: the steps of contract §1 in their order, the first that applies.
 ///
 /// `settings` are the effective ones: the session's stored record, else [`Policy::default_settings`].

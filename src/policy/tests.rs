@@ -258,6 +258,19 @@ pub(crate) mod properties {
         }
 
         #[test]
+        fn where_arguments_are_not_looked_at_any_others_give_the_same_verdict(
+            rules in prop::collection::vec(good_rule(), 0..60), id in id(), mode in mode(), arguments in json_value()
+        ) {
+            let policy = Policy::from_value(&json!({"rules": rules})).unwrap();
+            if !looks_at_arguments(&id, &policy) {
+                let verdict = |arguments| {
+                    decide(&Question { function_id: &id, arguments }, &open_settings(mode), &policy)
+                };
+                prop_assert_eq!(verdict(&arguments), verdict(&Value::Null));
+            }
+        }
+
+        #[test]
         fn human_only_denies_whatever_else_is_said(id in id(), mode in mode(), arguments in json_value()) {
             let policy = Policy::from_value(&json!({"rules": ["*"], "default_mode": "full"})).unwrap();
             let question = Question { function_id: &id, arguments: &arguments };

@@ -73,8 +73,9 @@ impl Refusal {
 /// # Errors
 /// The first field that does not fit, named by its path (contract §9).
 pub fn decode<T: DeserializeOwned>(raw: &RawValue) -> Result<T, InvalidPayload> {
-    let mut reader = serde_json::Deserializer::from_str(raw.get());
-    read(&mut reader)
+    // Following the path costs as much again as reading does, and only a mistake needs it: then the text is read twice.
+    let plain = Object::deserialize(&mut serde_json::Deserializer::from_str(raw.get()));
+    plain.map(|Object(request)| request).or_else(|_| read(&mut serde_json::Deserializer::from_str(raw.get())))
 }
 
 /// As [`decode`], for a value that is already parsed.
@@ -97,7 +98,7 @@ where
 
 /// A struct read from a JSON object only. Derived readers also take an array, field after field, which no schema of
 /// ours allows; without this wrapper `["s_1", "full"]` would be a `set-mode` request.
-struct Object<T>(T);
+pub(super) struct Object<T>(pub(super) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

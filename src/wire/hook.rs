@@ -5,6 +5,9 @@
 //! cost a log line for every tool call. An answer must be one of the exact words: the harness takes a word that it does
 //! not know as permission.
 
+mod glance;
+
+pub use glance::HookGlance;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

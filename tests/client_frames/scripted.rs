@@ -167,6 +167,7 @@ pub fn function(id: &str, handler: Handler) -> Function {
         response_schema: json!({"title": "Answer"}),
         metadata: None,
         handler,
+        on_the_spot: None,
     }
 }
 

@@ -143,6 +143,7 @@ fn as_registered(frame: &Value, handler: Handler) -> Function {
         response_schema: frame["response_format"].clone(),
         metadata: frame.get("metadata").cloned(),
         handler,
+        on_the_spot: None,
     }
 }
 

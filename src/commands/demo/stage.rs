@@ -149,6 +149,7 @@ fn cast(seen: &Seen, announce: watch::Sender<usize>) -> Registry {
         response_schema: json!({}),
         metadata: None,
         handler: noting(id, answer, Arc::clone(seen), Arc::clone(&announce)),
+        on_the_spot: None,
     };
     let binding = |id: &str, trigger_type: &str, function_id: &str| Binding {
         id: format!("demo/{id}"),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::*;
-use crate::iii::registry::{Function, Provider, Registry, TriggerType, handler};
+use crate::iii::registry::{Function, OnTheSpot, Provider, Registry, TriggerType, handler};
 
 const ID: &str = "a442f9e6-c8b9-4b9c-9909-485c2786f86c";
 
@@ -22,6 +22,7 @@ fn function(id: &str, handler: Handler) -> Function {
         response_schema: json!({}),
         metadata: None,
         handler,
+        on_the_spot: None,
     }
 }
 
@@ -81,6 +82,24 @@ async fn a_handler_that_needs_nothing_is_answered_on_the_spot() {
         json!({"type":"invocationresult","invocation_id":ID,"function_id":"echo","result":{"n":1}});
     assert_eq!(bench.sent(), [expected]);
     assert_eq!(bench.dispatch.running(), 0);
+}
+
+#[tokio::test]
+async fn what_is_known_on_the_spot_never_reaches_the_handler_and_the_rest_does() {
+    let known: OnTheSpot = Arc::new(|data| match data.get() {
+        "1" => Some(Arc::from(raw(&json!("known")))),
+        "2" => panic!("looked badly"),
+        _ => None,
+    });
+    let bench = Bench::with(vec![Function { on_the_spot: Some(known), ..echo() }]);
+    for (data, result) in [("1", json!("known")), ("2", json!(2)), ("3", json!(3))] {
+        bench.call("echo", data);
+        let expected =
+            json!({"type":"invocationresult","invocation_id":ID,"function_id":"echo","result":result});
+        assert_eq!(bench.sent(), [expected]);
+    }
+    bench.receive(r#"{"type":"invokefunction","function_id":"echo","data":1}"#);
+    assert!(bench.sent().is_empty(), "nobody wants that answer");
 }
 
 #[tokio::test]

@@ -1,0 +1,57 @@
+//! The performance targets as a table: each row a figure, what it is held against, and whether it is met. Ratios are
+//! of two things measured by turns in the same run, so that a slow or busy machine does not change them much.
+//!
+//! `cargo bench` prints it on the local engine; with `III_ENGINE_BIN`, the path of an engine's binary, on that one.
+//! `BENCH_SHORT=1` measures less of everything, in under a minute. Nothing fails on a missed target.
+#![allow(clippy::unwrap_used, clippy::cast_precision_loss, missing_docs)] // a bench may give up, and rounds
+
+mod call_cost;
+mod engines;
+mod hook;
+mod inbox;
+mod process;
+mod pure;
+mod reload;
+mod report;
+mod socket;
+mod stand_in;
+
+use std::alloc::System;
+
+use report::Table;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn main() {
+    // The words that cargo and people add to the command choose sections; `--bench` comes from cargo.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let chosen = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
+    let mut table = Table::new();
+    if chosen("pure") {
+        pure::measure(&mut table);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        if chosen("call-cost") {
+            call_cost::measure(&mut table).await;
+        }
+        if chosen("hook") {
+            hook::measure(&mut table).await;
+        }
+        if chosen("reload") {
+            reload::measure(&mut table).await;
+        }
+        if chosen("socket") {
+            socket::measure(&mut table).await;
+        }
+        if chosen("inbox") {
+            inbox::measure(&mut table).await;
+        }
+        if chosen("process") {
+            process::measure(&mut table).await;
+        }
+    });
+    table.print();
+}

@@ -1,0 +1,188 @@
+#![allow(clippy::unwrap_used)]
+use proptest::prelude::*;
+use serde_json::{json, value::to_raw_value};
+
+use super::*;
+use crate::iii::{Answer, CallError, Fire};
+use crate::siblings::{BoxFuture, Engine, SharedEngine};
+
+/// A store with one session's settings, a configuration, and no other peer.
+struct Peers {
+    configuration: Value,
+    settings: Value,
+}
+
+impl Engine for Peers {
+    fn call<'a>(
+        &'a self,
+        function_id: &'a str,
+        data: &'a Value,
+        _: Deadline,
+    ) -> BoxFuture<'a, Result<Answer, CallError>> {
+        let value = match function_id {
+            "configuration::get" => json!({"value": self.configuration}),
+            "state::get" if data["scope"] == "approval_settings" => self.settings.clone(),
+            "state::get" => Value::Null,
+            "state::set" => json!({"old_value": null, "new_value": data["value"]}),
+            _ => return Box::pin(async { Err(CallError::NotConnected) }),
+        };
+        Box::pin(async move { Ok(Answer::new(function_id, to_raw_value(&value).ok())) })
+    }
+
+    fn fire(&self, _: &Fire<'_>) -> Result<(), CallError> {
+        Ok(())
+    }
+
+    fn connection(&self) -> u64 {
+        1
+    }
+}
+
+async fn context(configuration: Value, settings: Value) -> Arc<Context> {
+    let engine: SharedEngine = Arc::new(Peers { configuration, settings });
+    let context = Context::new(&engine);
+    context.config.refetch().await.unwrap();
+    context.settings.open_view(1);
+    context
+}
+
+fn raw(value: &Value) -> Box<RawValue> {
+    to_raw_value(value).unwrap()
+}
+
+fn payload(session_id: &str, call_id: &str, function_id: &str, arguments: &Value) -> Value {
+    json!({"session_id": session_id, "turn_id": "t", "step": 1, "depth": 0,
+           "call": {"id": call_id, "function_id": function_id, "arguments": arguments}})
+}
+
+fn full_mode() -> Value {
+    json!({"mode": "full", "mode_set_at": 1, "approved_always": [], "always_allow": []})
+}
+
+#[tokio::test]
+async fn given_settings_that_are_not_in_memory_then_the_short_cut_leaves_the_call_alone() {
+    let context = context(json!({"rules": ["docs::*"]}), full_mode()).await;
+    let call = raw(&payload("s", "c", "docs::read", &json!({})));
+    assert!(!continues(&context, &call));
+    assert_eq!(gate(Arc::clone(&context), call.clone()).await, HookOutput::Continue);
+    assert!(continues(&context, &call));
+    context.settings.look_again("s");
+    assert!(!continues(&context, &call));
+}
+
+#[tokio::test]
+async fn given_full_mode_then_no_short_cut_leads_past_a_human_only_door_or_a_bad_id() {
+    let context = context(json!({}), full_mode()).await;
+    gate(Arc::clone(&context), raw(&payload("s", "c", "docs::read", &json!({})))).await;
+    let own = json!({"scope": "approval_settings", "key": "s", "value": {}});
+    for (session_id, call_id, function_id, arguments) in [
+        ("s", "c", "approval::resolve", json!({})),
+        ("s", "c", "state::set", own.clone()),
+        ("s", "c", "job::run", json!({"function_id": "state::set", "payload": own})),
+        ("s", "", "docs::read", json!({})),
+        ("s", "a/b", "docs::read", json!({})),
+        ("s", "c", "docs::*", json!({})),
+        ("s", "c", " docs::read", json!({})),
+    ] {
+        let call = raw(&payload(session_id, call_id, function_id, &arguments));
+        assert!(!continues(&context, &call), "{}", call.get());
+        assert!(matches!(gate(Arc::clone(&context), call).await, HookOutput::Deny { .. }));
+    }
+}
+
+#[tokio::test]
+async fn given_a_rule_that_looks_into_the_arguments_then_the_short_cut_looks_too() {
+    let rules = json!([{"function": "docs::*", "action": "deny", "args": {"path": {"matches": "secret"}}}, "docs::*"]);
+    let context = context(json!({"rules": rules}), Value::Null).await;
+    gate(Arc::clone(&context), raw(&payload("s", "c", "docs::read", &json!({})))).await;
+    for (path, expected) in [("notes", true), ("secret", false), ("s\u{65}cret", false)] {
+        let call = raw(&payload("s", "c", "docs::read", &json!({"path": path})));
+        assert_eq!(continues(&context, &call), expected, "{path}");
+    }
+    let escaped =
+        raw(&payload("s", "c", "docs::read", &json!({"path": "PATH"}))).get().replace("PATH", r"s\u0065cret");
+    assert!(!continues(&context, &RawValue::from_string(escaped).unwrap()));
+}
+
+#[tokio::test]
+async fn given_a_described_call_with_an_escaped_key_then_the_short_cut_sees_through_it() {
+    let context = context(json!({}), full_mode()).await;
+    gate(Arc::clone(&context), raw(&payload("s", "c", "docs::read", &json!({})))).await;
+    let described = payload("s", "c", "job::run", &json!({"KEY": "approval::set-mode"}));
+    for key in ["function_id", r"f\u0075nction_id", r"\u0066unction"] {
+        let call = RawValue::from_string(described.to_string().replace("KEY", key)).unwrap();
+        assert!(!continues(&context, &call), "{key}");
+        assert!(matches!(gate(Arc::clone(&context), call).await, HookOutput::Deny { .. }), "{key}");
+    }
+    assert!(continues(&context, &raw(&payload("s", "c", "job::run", &json!({"command": "ls"})))));
+}
+
+fn settings() -> impl Strategy<Value = Value> {
+    let lists =
+        prop::collection::vec(prop::sample::select(&["docs::*", "docs::read", "shell::*", "*"][..]), 0..2);
+    let entries = |ids: Vec<&str>, by: &str| -> Vec<Value> {
+        ids.iter().map(|id| json!({"function_id": id, "granted_at": 1, "granted_by": by})).collect()
+    };
+    let by = prop::sample::select(&["user_click", "seed"][..]);
+    let mode = prop::sample::select(&["manual", "auto", "full"][..]);
+    let record = (mode, lists.clone(), lists, by).prop_map(move |(mode, always, approved, by)| {
+        json!({"mode": mode, "mode_set_at": 1, "always_allow": entries(always, by),
+               "approved_always": entries(approved, "user_click")})
+    });
+    prop_oneof![4 => record, 1 => Just(Value::Null), 1 => Just(json!({"mode": "wide open"}))]
+}
+
+fn configuration() -> impl Strategy<Value = Value> {
+    let rule = prop_oneof![
+        prop::sample::select(&["docs::*", "!docs::read", "!shell::*", "*", "state::*"][..])
+            .prop_map(|rule| json!(rule)),
+        (prop::sample::select(&["docs::*", "shell::*", "*"][..]), any::<bool>()).prop_map(
+            |(function, allows)| {
+                let action = if allows { "allow" } else { "deny" };
+                json!({"function": function, "action": action, "args": {"path": {"matches": "^a"}}})
+            }
+        ),
+        Just(json!({"function": "docs::*", "action": "allow", "modes": ["auto"]})),
+    ];
+    let mode = prop::sample::select(&["manual", "auto", "full"][..]);
+    (prop::collection::vec(rule, 0..4), mode)
+        .prop_map(|(rules, mode)| json!({"default_mode": mode, "rules": rules}))
+}
+
+fn call() -> impl Strategy<Value = Value> {
+    let ids = prop::sample::select(
+        &["docs::read", "shell::exec", "state::set", "state::get", "approval::resolve", "", "a b", "*"][..],
+    );
+    let arguments = prop::sample::select(vec![
+        json!({}),
+        json!({"path": "a"}),
+        json!({"path": "b"}),
+        json!({"path": 1}),
+        json!("a"),
+        Value::Null,
+        json!({"scope": "approval_settings", "key": "s", "value": null}),
+        json!({"function_id": "approval::set-mode"}),
+        json!({"deep": {"er": [{"function": "configuration::set"}]}}),
+    ]);
+    let call_id = prop::sample::select(&["c", "c", "c", "", "a/b", "\u{1}"][..]);
+    (ids, arguments, call_id).prop_map(|(id, arguments, call_id)| payload("s", call_id, id, &arguments))
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_short_cut_lets_through_the_gate_lets_through_and_it_misses_none_in_memory(
+        configuration in configuration(), settings in settings(), calls in prop::collection::vec(call(), 1..6),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let context = context(configuration, settings).await;
+            // Brings the settings into memory.
+            gate(Arc::clone(&context), raw(&payload("s", "first", "warm::up", &Value::Null))).await;
+            for call in calls {
+                let short = continues(&context, &raw(&call));
+                let whole = gate(Arc::clone(&context), raw(&call)).await;
+                assert_eq!(short, whole == HookOutput::Continue, "{call}");
+            }
+        });
+    }
+}
