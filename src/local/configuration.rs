@@ -65,7 +65,7 @@ impl ConfigurationStore {
         );
         if with_shell {
             let schema = json!({ "type": "object" });
-            self.own("shell", "Shell", schema, json!({ "fs": { "host_roots": ["/workspace"] } }));
+            self.own("shell", "Shell", schema, json!({ "fs": { "host_roots": ["/srv/app"] } }));
         }
     }
 

@@ -72,8 +72,8 @@ pub(super) struct Hub {
     /// One lock per session for the stand-in harness, which may keep it over a call.
     session_locks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     invocations: Mutex<BTreeMap<String, u64>>,
-    /// Every task of the engine; stopping aborts them all.
-    tasks: Mutex<JoinSet<()>>,
+    /// Every task of the engine; stopping aborts them all and takes the set away, so that none can follow.
+    tasks: Mutex<Option<JoinSet<()>>>,
     pub(super) faults: Faults,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) harness_id: Uuid,
@@ -103,7 +103,7 @@ impl Hub {
             sessions: Mutex::new(sessions),
             session_locks: Mutex::default(),
             invocations: Mutex::default(),
-            tasks: Mutex::default(),
+            tasks: Mutex::new(Some(JoinSet::new())),
             faults: Faults::new(),
             environment,
             harness_id: Uuid::new_v4(),
@@ -149,13 +149,14 @@ impl Hub {
     /// Runs a task until it ends or the engine stops.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = open(&self.tasks);
+        let Some(tasks) = tasks.as_mut() else { return };
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
     }
 
-    /// Aborts every task.
+    /// Aborts every task; what it returns tells when they are gone.
     pub(super) fn abort(&self) -> JoinSet<()> {
-        let mut tasks = std::mem::take(&mut *open(&self.tasks));
+        let mut tasks = open(&self.tasks).take().unwrap_or_default();
         tasks.abort_all();
         tasks
     }

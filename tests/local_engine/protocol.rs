@@ -24,7 +24,7 @@ async fn given_an_address_off_the_machine_when_started_then_it_is_refused() {
 #[tokio::test]
 async fn given_other_paths_when_connecting_then_only_the_root_serves_workers() {
     let engine = start().await;
-    for path in ["/ws", "/worker", "/ws/channels/nope?key=k&dir=read"] {
+    for path in ["/ws", "/other", "/ws/channels/nope?key=k&dir=read"] {
         assert_eq!(upgrade(engine.address(), path).await.err(), Some(404), "{path}");
     }
     for path in ["/", "", "/?a=1&b=2"] {
@@ -201,4 +201,34 @@ async fn given_an_id_moved_to_another_type_when_bound_then_its_former_provider_i
     let gone = provider.find("its end", |frame| frame["type"] == "unregistertrigger").await;
     assert_eq!(gone, json!({ "type": "unregistertrigger", "id": "id", "trigger_type": "p::type" }));
     assert_eq!((engine.counts().live_binds, engine.counts().parked_binds), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn given_many_writers_of_one_key_when_all_swap_at_once_then_each_value_is_replaced_exactly_once() {
+    let engine = start().await;
+    let mut writers = Vec::new();
+    for writer in 0..8 {
+        let address = engine.address();
+        writers.push(tokio::spawn(async move {
+            let mut client = Client::worker(address, &format!("w{writer}")).await;
+            let mut calls = Vec::new();
+            for number in 0..50 {
+                let value = json!({ "scope": "s", "key": "k", "value": writer * 50 + number });
+                calls.push(client.start("state::set", value).await);
+            }
+            let mut replaced = Vec::new();
+            for call in calls {
+                replaced.push(client.answer(&call).await.unwrap()["old_value"].clone());
+            }
+            replaced
+        }));
+    }
+    let mut replaced = std::collections::BTreeMap::<String, usize>::new();
+    for writer in writers {
+        for value in writer.await.unwrap() {
+            *replaced.entry(value.to_string()).or_default() += 1;
+        }
+    }
+    assert_eq!(replaced.get("null"), Some(&1), "one writer was first");
+    assert_eq!(replaced.len(), 400, "{replaced:?}");
 }

@@ -262,3 +262,20 @@ async fn given_sessions_when_one_is_deleted_then_those_hear_whose_config_fits() 
     assert_eq!(stage.agent.call("session::get", json!({ "session_id": "s" })).await.unwrap(), Value::Null);
     assert!(stage.hooks.left_over().await.is_empty());
 }
+
+#[tokio::test]
+async fn given_a_parked_call_when_triggered_again_then_only_a_redelivery_asks_the_hook_once_more() {
+    let mut stage = stage().await;
+    stage.hook("pre", PRE, "h::gate", Value::Null).await;
+    let id = stage.trigger("shell::exec", json!({ "command": "ls" })).await;
+    let first = stage.ask("h::gate", json!({ "decision": "hold" })).await;
+    stage.agent.answer(&id).await.unwrap();
+    let again = stage.trigger("shell::exec", json!({ "command": "ls" })).await;
+    assert_eq!(stage.agent.answer(&again).await.unwrap()["status"], "pending");
+    assert!(stage.hooks.left_over().await.is_empty(), "a parked call is not dispatched again");
+    let call = json!({ "session_id": "s", "turn_id": "t", "redeliver": true,
+        "call": { "id": "c", "function_id": "shell::exec", "arguments": { "command": "ls" } } });
+    let redelivered = stage.agent.start(TRIGGER, call).await;
+    assert_eq!(stage.ask("h::gate", json!({ "decision": "hold" })).await, first, "the same question");
+    assert_eq!(stage.agent.answer(&redelivered).await.unwrap()["held_by"], "h::gate");
+}
