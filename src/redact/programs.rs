@@ -89,13 +89,17 @@ const NAME_BYTES: usize = 256;
 /// How many items before an argument are looked through for the name of its program.
 const ITEMS_BEFORE: usize = 32;
 
-/// Adds the byte range of each secret that stands where a program takes one.
-pub(super) fn find(text: &str, found: &mut Vec<Range<usize>>) {
+/// Adds the byte range of each secret that stands behind a flag of a program.
+pub(super) fn flags(text: &str, found: &mut Vec<Range<usize>>) {
     if let Some(first) = FIRST.find(text) {
         let before = &text[..first.start()];
-        flags(text, before.rfind(|c: char| c.is_ascii_whitespace()).unwrap_or(0), found);
+        command_lines(text, before.rfind(|c: char| c.is_ascii_whitespace()).unwrap_or(0), found);
     }
-    if !text.contains("<<<") && !text.contains('|') {
+}
+
+/// Adds the byte range of each secret that is handed over on standard input.
+pub(super) fn feeds(text: &str, found: &mut Vec<Range<usize>>) {
+    if !text.contains('|') && !text.contains("<<<") {
         return;
     }
     for feed in FEEDS.captures_iter(text) {
@@ -142,7 +146,7 @@ struct Line {
     attached: bool,
 }
 
-fn flags(text: &str, from: usize, found: &mut Vec<Range<usize>>) {
+fn command_lines(text: &str, from: usize, found: &mut Vec<Range<usize>>) {
     let bytes = text.as_bytes();
     let (mut line, mut at) = (Line::default(), from);
     while let Some(byte) = bytes.get(at) {

@@ -11,6 +11,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::REDACTED;
+use super::clues::Clues;
 use super::pairs;
 use super::shapes::{self, Cut};
 use super::visible::{visible, visible_ends};
@@ -41,10 +42,14 @@ pub fn redact_text(text: &str) -> Cow<'_, str> {
 }
 
 fn redact_nested(text: &str, nesting: usize) -> Cow<'_, str> {
+    let clues = Clues::of(text);
+    if clues.is_none() {
+        return Cow::Borrowed(text);
+    }
     if let Some(rewritten) = redact_json(text, nesting) {
         return Cow::Owned(hide(&rewritten, &shapes::find(&rewritten, Cut::default()), 0..rewritten.len()));
     }
-    let secrets = shapes::find(text, Cut::default());
+    let secrets = shapes::find_by(clues, text, Cut::default());
     if secrets.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(hide(text, &secrets, 0..text.len())) }
 }
 
