@@ -14,8 +14,9 @@ pub(super) const KEY_BLOCK: u16 = 1 << 2;
 pub(super) const LINK: u16 = 1 << 3;
 /// A program that takes a secret in a place of its own (`programs`).
 pub(super) const PROGRAM: u16 = 1 << 4;
-/// Standard input that is given in the command.
+/// Standard input that is given in the command, or may come through a pipe.
 pub(super) const FEED: u16 = 1 << 5;
+pub(super) const PIPED: u16 = 1 << 13;
 /// `Bearer` or `Basic`.
 pub(super) const SCHEME: u16 = 1 << 6;
 /// A flag or a link with a place for a secret.
@@ -96,8 +97,8 @@ const EXACT: [(&str, u16); 41] = [
     ("rar*", PROGRAM),
     ("zip*", PROGRAM),
     ("<<<*", FEED),
-    ("echo", FEED),
-    ("intf", FEED), // printf
+    ("echo", PIPED),
+    ("intf", PIPED), // printf
     ("-u[s=\"\\ \t\n\r\x0b\x0cé]*", PLACE),
     ("ss:*", PLACE),    // pass:
     ("ig=*", PLACE),    // sig=
@@ -232,10 +233,12 @@ impl Clues {
 /// Where at or behind `at` the next clue to a name begins.
 pub(super) fn next_name(bytes: &[u8], at: usize) -> Option<usize> {
     let mut matching = Matching::default();
-    let rest = bytes.get(at..)?;
-    let end = std::iter::repeat_n(&0, LENGTH - 1);
-    let complete = |byte: &u8| matching.take(*byte) & NAME_TRACES != 0;
-    rest.iter().chain(end).position(complete).map(|last| at + last + 1 - LENGTH)
+    let mut complete = |byte: u8| matching.take(byte) & NAME_TRACES != 0;
+    let last = match bytes[at..].iter().position(|byte| complete(*byte)) {
+        Some(last) => last,
+        None => bytes.len() - at + (1..LENGTH).position(|_| complete(0))?,
+    };
+    Some(at + last + 1 - LENGTH)
 }
 
 /// Whether the text may hold the one token that is known by its dots alone, seven bytes apart.

@@ -5,7 +5,7 @@
 //! `monkey` are one harmless word. It knows nothing about where a name stood.
 
 use super::clues;
-use super::letters::Words;
+use super::letters::{Words, ends_foreign};
 use super::names::{FORMS, PIN_OF, QUANTITIES, RUNS, SECRET_NAMES, STAGES, UNMISTAKABLE};
 
 /// Whether a value under this name is a secret, whatever it is; quantities are for [`counts`] to tell.
@@ -21,7 +21,7 @@ pub(super) fn is_secret(name: &str) -> bool {
         }
         let Some(last) = count.checked_sub(1) else { return false };
         let says_little = is_form(words.word(last))
-            || (is_one_of(&STAGES, words.word(last)) && last > 0 && words.word(last - 1) != b"auth");
+            || (is_stage(words.word(last)) && last > 0 && words.word(last - 1) != b"auth");
         if !says_little {
             return false;
         }
@@ -34,7 +34,7 @@ fn may_be_secret(name: &str) -> bool {
     let bytes = name.as_bytes();
     let Some(first) = clues::next_name(bytes, 0) else { return false };
     if !name.is_ascii() {
-        return true;
+        return !ends_foreign(name);
     }
     (first.saturating_sub(LONGEST_LEAD)..bytes.len()).any(|at| {
         let pieces: &[&str] = match bytes[at].to_ascii_lowercase() {
@@ -62,7 +62,34 @@ const LONGEST_LEAD: usize = 2;
 
 fn is_form(word: &[u8]) -> bool {
     let version = word.strip_prefix(b"v").filter(|digits| !digits.is_empty()).unwrap_or(word);
-    is_one_of(&FORMS, word) || version.iter().all(u8::is_ascii_digit)
+    version.iter().all(u8::is_ascii_digit) || (ends_as(&FORM_ENDS, word) && is_one_of(&FORMS, word))
+}
+
+fn is_stage(word: &[u8]) -> bool {
+    ends_as(&STAGE_ENDS, word) && is_one_of(&STAGES, word)
+}
+
+/// The last two bytes of some words: by the last byte, a bit for each that may stand before it. They tell most other
+/// words at a glance, those of ordinary texts above all.
+type Ends = [u64; 128];
+
+static SECRET_ENDS: Ends = ends(&SECRET_NAMES);
+static FORM_ENDS: Ends = ends(&FORMS);
+static STAGE_ENDS: Ends = ends(&STAGES);
+
+const fn ends(words: &[&str]) -> Ends {
+    let (mut ends, mut at) = ([0; 128], 0);
+    while at < words.len() {
+        let word = words[at].as_bytes();
+        ends[word[word.len() - 1] as usize & 0x7f] |= 1 << (word[word.len() - 2] & 0x3f);
+        at += 1;
+    }
+    ends
+}
+
+fn ends_as(ends: &Ends, word: &[u8]) -> bool {
+    let [.., before, last] = word else { return false };
+    ends[usize::from(*last) & 0x7f] & (1 << (before & 0x3f)) != 0
 }
 
 fn is_one_of(words: &[&str], word: &[u8]) -> bool {
@@ -114,7 +141,11 @@ fn ends_in_secret(words: &Words, count: usize) -> bool {
     })
 }
 
+/// Each name that needs no boundary in front of it is also among the others, and so has its end among theirs.
 fn is_known(name: &[u8]) -> bool {
+    if !ends_as(&SECRET_ENDS, name) {
+        return false;
+    }
     SECRET_NAMES.binary_search_by(|known| known.as_bytes().cmp(name)).is_ok()
         || UNMISTAKABLE.iter().any(|end| name.ends_with(end.as_bytes()))
 }
@@ -123,6 +154,11 @@ fn is_known(name: &[u8]) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn an_unmistakable_name_is_also_one_of_the_others() {
+        assert!(UNMISTAKABLE.iter().all(|name| SECRET_NAMES.contains(name)));
+    }
 
     #[test]
     fn a_secret_name_is_known_in_every_spelling() {

@@ -13,28 +13,6 @@ const FOREIGN: u8 = 0x80;
 /// The ASCII letter that a reader takes a character for: those of other alphabets that are drawn alike, the full-width
 /// and the mathematical ones. Any other character stands for itself.
 fn look_alike(c: char) -> char {
-    const ALIKE: [(&str, char); 20] = [
-        ("аАαΑ", 'a'),
-        ("ВΒ", 'b'),
-        ("сСϲ", 'c'),
-        ("ԁ", 'd'),
-        ("еЕεΕ", 'e'),
-        ("һНΗ", 'h'),
-        ("іІιΙ", 'i'),
-        ("јЈ", 'j'),
-        ("кКκΚ", 'k'),
-        ("мМΜ", 'm'),
-        ("пΝ", 'n'),
-        ("оОοΟ", 'o'),
-        ("рРρΡ", 'p'),
-        ("ѕЅ", 's'),
-        ("тТτΤ", 't'),
-        ("υ", 'u'),
-        ("νѵ", 'v'),
-        ("ԝѡ", 'w'),
-        ("хХχΧ", 'x'),
-        ("уУγΥ", 'y'),
-    ];
     if c.is_ascii() {
         return c;
     }
@@ -45,12 +23,46 @@ fn look_alike(c: char) -> char {
             capital @ 0..26 => letter(b'A', capital),
             small => letter(b'a', small - 26),
         },
-        _ => match ALIKE.iter().find(|(drawn, _)| drawn.contains(c)) {
-            Some((_, letter)) if c.is_uppercase() => letter.to_ascii_uppercase(),
-            Some((_, letter)) => *letter,
+        _ => match drawn_alike(c) {
+            Some(letter) if c.is_uppercase() => letter.to_ascii_uppercase(),
+            Some(letter) => letter,
             None => c,
         },
     }
+}
+
+/// The letter of another alphabet as an ASCII one, in lower case.
+fn drawn_alike(c: char) -> Option<char> {
+    Some(match c {
+        'а' | 'А' | 'α' | 'Α' => 'a',
+        'В' | 'Β' => 'b',
+        'с' | 'С' | 'ϲ' => 'c',
+        'ԁ' => 'd',
+        'е' | 'Е' | 'ε' | 'Ε' => 'e',
+        'һ' | 'Н' | 'Η' => 'h',
+        'і' | 'І' | 'ι' | 'Ι' => 'i',
+        'ј' | 'Ј' => 'j',
+        'к' | 'К' | 'κ' | 'Κ' => 'k',
+        'м' | 'М' | 'Μ' => 'm',
+        'п' | 'Ν' => 'n',
+        'о' | 'О' | 'ο' | 'Ο' => 'o',
+        'р' | 'Р' | 'ρ' | 'Ρ' => 'p',
+        'ѕ' | 'Ѕ' => 's',
+        'т' | 'Т' | 'τ' | 'Τ' => 't',
+        'υ' => 'u',
+        'ν' | 'ѵ' => 'v',
+        'ԝ' | 'ѡ' => 'w',
+        'х' | 'Х' | 'χ' | 'Χ' => 'x',
+        'у' | 'У' | 'γ' | 'Υ' => 'y',
+        _ => return None,
+    })
+}
+
+/// Whether the last word of a name ends in a letter that looks like no ASCII one.
+pub(super) fn ends_foreign(name: &str) -> bool {
+    let mut letters =
+        ends_within(name, LOOKED_AT_BYTES).chars().rev().filter(|c| !is_hidden(*c)).map(look_alike);
+    letters.find(|c| c.is_alphanumeric()).is_some_and(|c| !c.is_ascii())
 }
 
 /// The words of a name, letters in lower case, those that only look like ASCII ones as these.

@@ -101,7 +101,7 @@ pub(super) fn find_by(clues: Clues, text: &str, cut: Cut) -> Vec<Range<usize>> {
     if clues.to(clues::PROGRAM) {
         programs::flags(text, &mut found);
     }
-    if clues.to(clues::FEED) {
+    if clues.to(clues::FEED) || (clues.to(clues::PIPED) && text.contains('|')) {
         programs::feeds(text, &mut found);
     }
     patterns(clues, text, &mut found);

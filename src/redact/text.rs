@@ -166,7 +166,7 @@ fn breaks(c: char) -> bool {
 
 /// The part `shown` of a text with each secret in it, or reaching into it, replaced.
 fn hide(text: &str, secrets: &[Range<usize>], shown: Range<usize>) -> String {
-    let mut clean = String::new();
+    let mut clean = String::with_capacity(shown.len());
     let mut at = shown.start;
     for secret in secrets.iter().filter(|secret| secret.end > shown.start && secret.start < shown.end) {
         clean.push_str(&text[at..secret.start.max(at)]);
