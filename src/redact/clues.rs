@@ -219,6 +219,10 @@ impl Clues {
         Self(clues)
     }
 
+    /// All there are, as if nothing were known.
+    #[cfg(test)]
+    pub const EVERY: Self = Self(u16::MAX);
+
     /// Whether no rule finds anything, also in the strings of a JSON text.
     pub fn is_none(self) -> bool {
         self.0 == 0
@@ -246,4 +250,50 @@ fn has_dotted_token(bytes: &[u8]) -> bool {
     const SHORTEST: usize = 1 + 22 + 1 + 6 + 1 + 24;
     let dots = |(first, second): (&u8, &u8)| *first == b'.' && *second == b'.';
     bytes.len() >= SHORTEST && bytes.iter().zip(&bytes[7..]).fold(false, |found, pair| found | dots(pair))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::names::SECRET_NAMES;
+    use super::*;
+
+    #[test]
+    fn every_name_of_a_secret_is_a_clue_in_any_case() {
+        for name in SECRET_NAMES.into_iter().chain(["pass", "pin"]) {
+            for spelled in [name.to_owned(), name.to_uppercase(), format!("a {name}= b"), format!("{name}s")]
+            {
+                assert!(Clues::of(&spelled).to(NAME), "{spelled}");
+                assert!(next_name(spelled.as_bytes(), 0).is_some(), "{spelled}");
+            }
+        }
+    }
+
+    #[test]
+    fn ordinary_words_are_no_clues() {
+        for text in [
+            "",
+            "x",
+            "cargo build --workspace && ls -l /srv/app",
+            "a line of prose, and another\n",
+            r#"{"a": [1]}"#,
+        ] {
+            assert!(Clues::of(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_escape_that_may_spell_anything_is_a_clue() {
+        assert!(!Clues::of(r#"{"pa\u0073\u0073": 1}"#).is_none());
+        assert!(Clues::of(r#"{"a": "b\n"}"#).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn a_part_of_a_text_has_no_clue_that_the_text_has_not(before in ".{0,9}", part in "[a-zA-Z_.:/\"-]{0,9}|.{0,9}", behind in ".{0,9}") {
+            let (of_part, of_all) = (Clues::of(&part), Clues::of(&(before + &part + &behind)));
+            prop_assert_eq!(of_part.0 & of_all.0, of_part.0);
+        }
+    }
 }

@@ -207,9 +207,9 @@ fn digits(number: &Number) -> usize {
 
 /// Bytes of a shown text as a JSON string with the comma or colon behind it.
 fn encoded_bytes(shown: &str) -> usize {
-    let escaped = |byte: &u8| u8::from(*byte == b'"') + u8::from(*byte == b'\\');
+    let marked = |byte: &u8| u8::from(*byte == b'"') + u8::from(*byte == b'\\');
     // Few at a time, so that their count fits into a byte.
-    let escapes: usize =
-        shown.as_bytes().chunks(128).map(|few| usize::from(few.iter().map(escaped).sum::<u8>())).sum();
-    shown.len() + escapes + "\"\",".len()
+    let backslashes: usize =
+        shown.as_bytes().chunks(128).map(|few| usize::from(few.iter().map(marked).sum::<u8>())).sum();
+    shown.len() + backslashes + "\"\",".len()
 }

@@ -297,11 +297,17 @@ pub(super) fn takes_item(items: &[Value], index: usize) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::clues::{self, Clues};
     use super::*;
 
     #[test]
     fn every_program_has_a_bit() {
         assert!(PROGRAMS.len() <= 32);
+    }
+
+    #[test]
+    fn every_program_is_a_clue() {
+        assert!(PROGRAMS.iter().all(|(name, ..)| Clues::of(name).to(clues::PROGRAM)));
     }
 
     #[test]
