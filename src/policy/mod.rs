@@ -6,6 +6,7 @@
 
 pub mod compiled;
 pub mod constraint;
+pub mod explain;
 pub mod human_only;
 pub mod id;
 mod nearest;
