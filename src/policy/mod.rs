@@ -12,6 +12,7 @@ pub mod id;
 mod nearest;
 pub mod parse;
 pub mod pattern;
+pub mod prompting;
 pub mod refusal;
 pub mod rule;
 pub mod settings;
@@ -27,6 +28,7 @@ use settings::{Grant, GrantedBy, Mode, Settings};
 
 pub use constraint::MatchedConstraint;
 pub use human_only::Door;
+pub use prompting::PromptPolicy;
 pub use refusal::{Problem, Refusal};
 pub use rule::{Action, Rule};
 pub use verdict::{Because, Decision, Verdict};
@@ -68,6 +70,9 @@ pub fn decide(question: &Question<'_>, settings: &Settings, policy: &Policy) -> 
     if policy.is_locked_down() {
         return Verdict::new(Decision::Hold, Because::LockedDown);
     }
+    if let Some(denied) = floor_verdict(question, settings.mode, policy) {
+        return denied;
+    }
     if settings.mode == Mode::Full {
         return Verdict::new(Decision::Continue, Because::FullMode);
     }
@@ -108,6 +113,17 @@ fn rules_verdict(question: &Question<'_>, mode: Mode, policy: &Policy) -> Verdic
     let Some((index, rule)) = policy.compiled.first_match(subject) else {
         return Verdict::new(Decision::Hold, Because::NoRule);
     };
+    by_rule(index, rule, false)
+}
+
+/// The first of the deny rules that no mode and nothing remembered opens.
+fn floor_verdict(question: &Question<'_>, mode: Mode, policy: &Policy) -> Option<Verdict> {
+    let subject = Subject { function_id: question.function_id, arguments: question.arguments, mode };
+    let (place, rule) = policy.floor.compiled.first_match(subject)?;
+    Some(by_rule(policy.floor.indices[place], rule, true))
+}
+
+fn by_rule(index: usize, rule: &Rule, floor: bool) -> Verdict {
     let decision = match rule.action {
         Action::Allow => Decision::Continue,
         Action::Deny => Decision::Deny,
@@ -117,8 +133,26 @@ fn rules_verdict(question: &Question<'_>, mode: Mode, policy: &Policy) -> Verdic
         rule_id: Arc::clone(&rule.rule_id),
         action: rule.action,
         constraint: rule.first_constraint(),
+        floor,
     };
     Verdict::new(decision, because)
+}
+
+/// The floor rules once more, on their own, each with its position in the whole list.
+#[derive(Debug, Clone, Default)]
+struct Floor {
+    compiled: Compiled,
+    indices: Vec<usize>,
+}
+
+impl Floor {
+    fn of(rules: &[Rule]) -> Self {
+        let floor = || rules.iter().enumerate().filter(|(_, rule)| rule.floor);
+        Self {
+            indices: floor().map(|(index, _)| index).collect(),
+            compiled: Compiled::new(floor().map(|(_, rule)| rule.clone()).collect()),
+        }
+    }
 }
 
 /// One configuration value, understood and compiled.
@@ -127,6 +161,11 @@ pub struct Policy {
     default_mode: Mode,
     grant_reask_limit: u32,
     compiled: Compiled,
+    floor: Floor,
+    prompts: PromptPolicy,
+    /// Patterns over the functions that an answerer may allow.
+    answerable: Vec<Arc<str>>,
+    require_listener: bool,
     /// The patterns that a session's `always_allow` starts with, in rule order, each once.
     seeds: Vec<Arc<str>>,
     /// [`Policy::default_settings`] as they are shown and judged by, made once.
@@ -151,7 +190,11 @@ impl Policy {
             grant_reask_limit: parsed.grant_reask_limit.unwrap_or(DEFAULT_REASK_LIMIT),
             defaults: Arc::new(default_settings(default_mode, &seeds, 0)),
             seeds,
+            floor: Floor::of(&rules),
             compiled: Compiled::new(rules),
+            prompts: parsed.prompt_policy.unwrap_or(PromptPolicy::Ask),
+            answerable: parsed.answerable.unwrap_or_default(),
+            require_listener: parsed.require_listener.unwrap_or(false),
             locked_down: false,
         })
     }
@@ -163,6 +206,10 @@ impl Policy {
             default_mode: Mode::Manual,
             grant_reask_limit: DEFAULT_REASK_LIMIT,
             compiled: Compiled::default(),
+            floor: Floor::default(),
+            prompts: PromptPolicy::Ask,
+            answerable: Vec::new(),
+            require_listener: false,
             seeds: Vec::new(),
             defaults: Arc::new(Settings::fail_closed()),
             locked_down: true,
@@ -186,6 +233,21 @@ impl Policy {
     /// How many times the filesystem watch may hold one call.
     pub const fn grant_reask_limit(&self) -> u32 {
         self.grant_reask_limit
+    }
+
+    /// What becomes of calls that would wait for a person, where a session says nothing else.
+    pub const fn prompt_policy(&self) -> PromptPolicy {
+        self.prompts
+    }
+
+    /// Whether an answerer's `allow` counts for this function; without a mark only a person can allow what is held.
+    pub fn is_answerable(&self, function_id: &str) -> bool {
+        self.answerable.iter().any(|marked| pattern::matches(marked, function_id))
+    }
+
+    /// Whether a call that nobody could ever see waiting is denied instead of held.
+    pub const fn require_listener(&self) -> bool {
+        self.require_listener
     }
 
     /// Whether this stands in for a configuration that is missing or was refused.

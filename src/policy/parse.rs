@@ -3,16 +3,18 @@
 //! A rule that is not understood never widens or drops protection: one problem anywhere refuses the whole value
 //! (contract §1, "Rules"). So nothing here has a fallback; the only defaults are for fields that are absent.
 
+mod rule_reader;
+
 use std::sync::Arc;
 
-use regex::{Regex, RegexBuilder};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::constraint::{Constraint, Test};
 use super::id;
-use super::refusal::{Problem, Refusal, kind, meant, rule_text, shown};
-use super::rule::{Action, Rule};
+use super::prompting::PromptPolicy;
+use super::refusal::{Problem, Refusal, kind, meant, shown};
+use super::rule::Rule;
 use super::settings::Mode;
+use rule_reader::RuleReader;
 
 /// Longest rule list.
 pub const MAX_RULES: usize = 10_000;
@@ -20,17 +22,11 @@ pub const MAX_RULES: usize = 10_000;
 pub const MAX_PATTERN_BYTES: usize = 512;
 /// Longest regex text, bytes.
 pub const MAX_REGEX_BYTES: usize = 4 * 1024;
-/// Largest compiled regex, and largest cache of its matcher, bytes each. Matching time is linear whatever the regex,
-/// with this size as the factor.
-const MAX_REGEX_MEMORY: usize = 1024 * 1024;
-/// Deepest nesting inside a regex.
-const MAX_REGEX_NEST: u32 = 64;
 
-const TOP_KEYS: [&str; 3] = ["default_mode", "rules", "grant_reask_limit"];
-const RULE_KEYS: [&str; 5] = ["rule_id", "function", "action", "modes", "args"];
-const OPERATORS: [&str; 2] = ["equals", "matches"];
+const TOP_KEYS: [&str; 6] =
+    ["default_mode", "rules", "grant_reask_limit", "prompt_policy", "answerable", "require_listener"];
 const MODES: [&str; 3] = [Mode::Manual.as_str(), Mode::Auto.as_str(), Mode::Full.as_str()];
-const ACTIONS: [&str; 2] = [Action::Allow.as_str(), Action::Deny.as_str()];
+const PROMPT_POLICIES: [&str; 2] = [PromptPolicy::Ask.as_str(), PromptPolicy::Never.as_str()];
 
 /// A configuration value taken apart; absent fields stay absent.
 #[derive(Debug)]
@@ -38,6 +34,9 @@ pub(super) struct Parsed {
     pub default_mode: Option<Mode>,
     pub grant_reask_limit: Option<u32>,
     pub rules: Option<Vec<Rule>>,
+    pub prompt_policy: Option<PromptPolicy>,
+    pub answerable: Option<Vec<Arc<str>>>,
+    pub require_listener: Option<bool>,
 }
 
 /// Takes a configuration value apart, collecting all problems.
@@ -56,6 +55,11 @@ pub(super) fn parse(value: &Value) -> Result<Parsed, Refusal> {
             .get("grant_reask_limit")
             .and_then(|value| reask_limit(value, &mut problems)),
         rules: fields.get("rules").map(|value| rules(value, &mut problems)),
+        prompt_policy: fields.get("prompt_policy").and_then(|value| prompt_policy(value, &mut problems)),
+        answerable: fields.get("answerable").map(|value| answerable(value, &mut problems)),
+        require_listener: fields
+            .get("require_listener")
+            .and_then(|value| require_listener(value, &mut problems)),
     };
     Refusal::from_problems(problems).map_or(Ok(parsed), Err)
 }
@@ -78,18 +82,65 @@ fn reask_limit(value: &Value, problems: &mut Vec<Problem>) -> Option<u32> {
     limit
 }
 
-fn rules(value: &Value, problems: &mut Vec<Problem>) -> Vec<Rule> {
+fn prompt_policy(value: &Value, problems: &mut Vec<Problem>) -> Option<PromptPolicy> {
+    let policy = value.as_str().and_then(PromptPolicy::parse);
+    if policy.is_none() {
+        let (what, hint) = unknown_word("prompt_policy", value, &PROMPT_POLICIES);
+        problems.push(Problem::outside(what, hint));
+    }
+    policy
+}
+
+fn require_listener(value: &Value, problems: &mut Vec<Problem>) -> Option<bool> {
+    if !value.is_boolean() {
+        let what = format!("`require_listener` must be true or false, not {}", kind(value));
+        problems.push(Problem::outside(what, None));
+    }
+    value.as_bool()
+}
+
+fn answerable(value: &Value, problems: &mut Vec<Problem>) -> Vec<Arc<str>> {
+    let mut patterns = Vec::new();
+    for (index, value) in list("answerable", value, problems).iter().enumerate() {
+        let what = match value.as_str() {
+            None => format!("must be a string, not {}", kind(value)),
+            Some(text) if text.len() > MAX_PATTERN_BYTES => {
+                format!("is longer than {MAX_PATTERN_BYTES} bytes")
+            }
+            Some(text) => match id::problem_of_pattern(text) {
+                Some(problem) => problem.to_string(),
+                None if text.starts_with('!') => "begins with `!`, which denies nothing here".to_owned(),
+                None => {
+                    patterns.push(text.into());
+                    continue;
+                }
+            },
+        };
+        if problems.len() < Refusal::MOST_PROBLEMS {
+            problems.push(Problem::outside(format!("entry {index} of `answerable` {what}"), None));
+        }
+    }
+    patterns
+}
+
+/// The entries of a list that is not too long; none of anything else, which is a problem.
+fn list<'a>(name: &str, value: &'a Value, problems: &mut Vec<Problem>) -> &'a [Value] {
     let Some(list) = value.as_array() else {
         let hint = Some("an empty list is written `[]`".to_owned());
-        problems.push(Problem::outside(format!("`rules` must be a list, not {}", kind(value)), hint));
-        return Vec::new();
+        problems.push(Problem::outside(format!("`{name}` must be a list, not {}", kind(value)), hint));
+        return &[];
     };
     if list.len() > MAX_RULES {
-        let what = format!("`rules` has {} entries, at most {MAX_RULES} are accepted", list.len());
+        let what = format!("`{name}` has {} entries, at most {MAX_RULES} are accepted", list.len());
         problems.push(Problem::outside(what, None));
-        return Vec::new();
+        return &[];
     }
-    list.iter()
+    list
+}
+
+fn rules(value: &Value, problems: &mut Vec<Problem>) -> Vec<Rule> {
+    list("rules", value, problems)
+        .iter()
         .enumerate()
         .filter_map(|(index, value)| RuleReader { index, value, problems }.read())
         .collect()
@@ -104,232 +155,11 @@ fn unknown_word(field: &str, value: &Value, known: &[&str]) -> (String, Option<S
     }
 }
 
-/// Reads one rule; whatever is wrong with it goes to `problems` under its index.
-struct RuleReader<'a> {
-    index: usize,
-    value: &'a Value,
-    problems: &'a mut Vec<Problem>,
-}
-
-impl RuleReader<'_> {
-    fn problem(&mut self, what: impl Into<String>, hint: Option<String>) {
-        if self.problems.len() >= Refusal::MOST_PROBLEMS {
-            return;
-        }
-        let rule = rule_text(self.value);
-        self.problems.push(Problem { index: Some(self.index), rule, what: what.into(), hint });
-    }
-
-    fn read(mut self) -> Option<Rule> {
-        let value = self.value;
-        match value {
-            Value::String(text) => self.short_form(text),
-            Value::Object(fields) => self.long_form(fields),
-            other => {
-                let what = format!("a rule is a string or an object, not {}", kind(other));
-                self.problem(what, None);
-                None
-            }
-        }
-    }
-
-    /// `"pattern"` allows, `"!pattern"` denies.
-    fn short_form(&mut self, text: &str) -> Option<Rule> {
-        let (action, pattern) = match text.strip_prefix('!') {
-            Some(pattern) => (Action::Deny, pattern),
-            None => (Action::Allow, text),
-        };
-        if text == "!" {
-            self.problem(
-                "a lone `!` denies nothing",
-                Some("write the pattern behind it, as in `!shell::*`".to_owned()),
-            );
-            return None;
-        }
-        if pattern.starts_with('!') {
-            self.problem("`!!` says deny twice", Some("one `!` denies, none allows".to_owned()));
-            return None;
-        }
-        let pattern = self.pattern("the pattern", pattern)?;
-        let rule_id = Arc::clone(&pattern);
-        Some(Rule { rule_id, pattern, action, modes: None, constraints: Vec::new(), has_args: false })
-    }
-
-    fn long_form(&mut self, fields: &Map<String, Value>) -> Option<Rule> {
-        for key in fields.keys().filter(|key| !RULE_KEYS.contains(&key.as_str())) {
-            self.problem(format!("unknown key `{}`", shown(key)), Some(meant(key, &RULE_KEYS)));
-        }
-        // All parts are read before any absence ends the rule, so that one look shows all that is wrong.
-        let pattern = self.function(fields.get("function"));
-        let action = self.action(fields.get("action"));
-        let rule_id = fields.get("rule_id").map(|value| self.rule_id(value));
-        let modes = fields.get("modes").map(|value| self.modes(value));
-        let args = fields.get("args").map(|value| self.args(value));
-        let pattern = pattern?;
-        Some(Rule {
-            rule_id: rule_id.unwrap_or_else(|| Some(Arc::clone(&pattern)))?,
-            action: action?,
-            modes: modes.map_or(Some(None), |modes| modes.map(Some))?,
-            has_args: args.is_some(),
-            constraints: args.unwrap_or_else(|| Some(Vec::new()))?,
-            pattern,
-        })
-    }
-
-    fn pattern(&mut self, name: &str, pattern: &str) -> Option<Arc<str>> {
-        if let Some(problem) = id::problem_of_pattern(pattern) {
-            self.problem(format!("{name} {problem}"), None);
-            return None;
-        }
-        if pattern.len() > MAX_PATTERN_BYTES {
-            self.problem(format!("{name} is longer than {MAX_PATTERN_BYTES} bytes"), None);
-            return None;
-        }
-        Some(pattern.into())
-    }
-
-    fn function(&mut self, value: Option<&Value>) -> Option<Arc<str>> {
-        match value {
-            None => self
-                .problem("`function` is missing", Some("it names the functions the rule is for".to_owned())),
-            Some(Value::String(text)) if text.starts_with('!') => {
-                let hint = "in an object, `action` says whether the rule denies".to_owned();
-                self.problem("`function` begins with `!`", Some(hint));
-            }
-            Some(Value::String(text)) => return self.pattern("`function`", text),
-            Some(other) => self.problem(format!("`function` must be a string, not {}", kind(other)), None),
-        }
-        None
-    }
-
-    fn action(&mut self, value: Option<&Value>) -> Option<Action> {
-        let Some(value) = value else {
-            self.problem("`action` is missing", Some(meant("", &ACTIONS)));
-            return None;
-        };
-        let action = value.as_str().and_then(Action::parse);
-        if action.is_none() {
-            let (what, hint) = unknown_word("action", value, &ACTIONS);
-            self.problem(what, hint);
-        }
-        action
-    }
-
-    fn rule_id(&mut self, value: &Value) -> Option<Arc<str>> {
-        if let Some(text) = value.as_str() {
-            return self.pattern("`rule_id`", text);
-        }
-        self.problem(format!("`rule_id` must be a string, not {}", kind(value)), None);
-        None
-    }
-
-    fn modes(&mut self, value: &Value) -> Option<Vec<Mode>> {
-        let Some(list) = value.as_array() else {
-            let hint = "leave it out for all modes".to_owned();
-            self.problem(format!("`modes` must be a list, not {}", kind(value)), Some(hint));
-            return None;
-        };
-        if list.is_empty() {
-            self.problem(
-                "`modes` is empty, so the rule could never apply",
-                Some("leave it out for all modes".to_owned()),
-            );
-            return None;
-        }
-        let mut modes = Vec::new();
-        for word in list {
-            match word.as_str().and_then(Mode::parse) {
-                Some(mode) if modes.contains(&mode) => {}
-                Some(mode) => modes.push(mode),
-                None => {
-                    let (what, hint) = unknown_word("modes", word, &MODES);
-                    self.problem(what, hint);
-                }
-            }
-        }
-        (!modes.is_empty()).then_some(modes)
-    }
-
-    fn args(&mut self, value: &Value) -> Option<Vec<Constraint>> {
-        let Some(fields) = value.as_object() else {
-            self.problem(format!("`args` must be an object, not {}", kind(value)), None);
-            return None;
-        };
-        let constraints: Vec<_> = fields.iter().map(|(field, value)| self.constraint(field, value)).collect();
-        let mut constraints: Vec<Constraint> = constraints.into_iter().collect::<Option<_>>()?;
-        constraints.sort_by(|left, right| left.field.cmp(&right.field));
-        Some(constraints)
-    }
-
-    fn constraint(&mut self, field: &str, value: &Value) -> Option<Constraint> {
-        let name = shown(field);
-        let example = || Some("as in `{\"equals\": 1}` or `{\"matches\": \"^a\"}`".to_owned());
-        let Some(operators) = value.as_object() else {
-            self.problem(
-                format!("the constraint on `{name}` must be an object, not {}", kind(value)),
-                example(),
-            );
-            return None;
-        };
-        let mut known = true;
-        for operator in operators.keys().filter(|key| !OPERATORS.contains(&key.as_str())) {
-            let what = format!("the constraint on `{name}` has the unknown operator `{}`", shown(operator));
-            self.problem(what, Some(meant(operator, &OPERATORS)));
-            known = false;
-        }
-        let mut entries = operators.iter();
-        let (Some((operator, operand)), None, true) = (entries.next(), entries.next(), known) else {
-            if known {
-                self.problem(format!("the constraint on `{name}` needs exactly one operator"), example());
-            }
-            return None;
-        };
-        let test =
-            if operator == "equals" { Test::Equals } else { Test::Matches(self.regex(&name, operand)?) };
-        Some(Constraint { field: field.into(), operand: Arc::new(operand.clone()), test })
-    }
-
-    fn regex(&mut self, field: &str, operand: &Value) -> Option<Regex> {
-        let Some(text) = operand.as_str() else {
-            self.problem(format!("`matches` on `{field}` must be a string, not {}", kind(operand)), None);
-            return None;
-        };
-        if text.len() > MAX_REGEX_BYTES {
-            self.problem(format!("the regex on `{field}` is longer than {MAX_REGEX_BYTES} bytes"), None);
-            return None;
-        }
-        let built = RegexBuilder::new(text)
-            .size_limit(MAX_REGEX_MEMORY)
-            .dfa_size_limit(MAX_REGEX_MEMORY)
-            .nest_limit(MAX_REGEX_NEST)
-            .build();
-        match built {
-            Ok(regex) => Some(regex),
-            Err(error) => {
-                let what = format!("the regex `{}` on `{field}` does not compile", shown(text));
-                self.problem(what, Some(regex_cause(&error)));
-                None
-            }
-        }
-    }
-}
-
-/// The last line of a regex error; the lines before it draw the place with carets.
-fn regex_cause(error: &regex::Error) -> String {
-    match error {
-        regex::Error::CompiledTooBig(_) => "it would take too much memory".to_owned(),
-        other => {
-            let text = other.to_string();
-            let last = text.lines().last().unwrap_or_default();
-            shown(last.trim().trim_start_matches("error: "))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::policy::rule::Action;
     use serde_json::json;
 
     fn refusal(value: &Value) -> Refusal {

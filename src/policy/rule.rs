@@ -52,6 +52,8 @@ pub struct Rule {
     pub constraints: Vec<Constraint>,
     /// Whether the rule was written with `args`, even empty ones; such a rule seeds nothing.
     pub has_args: bool,
+    /// Whether a deny is applied before mode full and before everything remembered. Never set on an allow.
+    pub floor: bool,
 }
 
 impl Rule {

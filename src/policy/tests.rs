@@ -85,6 +85,40 @@ fn a_denial_names_the_rule_and_the_argument_but_never_its_value() {
 }
 
 #[test]
+fn given_a_floor_when_a_mode_or_a_grant_or_an_earlier_rule_would_open_then_it_still_denies() {
+    let config = json!({"rules": ["*", {"rule_id": "no-prod", "function": "deploy::*", "action": "deny",
+        "args": {"target": {"equals": "prod"}}, "floor": true}]});
+    let policy = policy(&config);
+    for mode in Mode::ALL {
+        let settings = policy
+            .default_settings(0)
+            .with_mode(mode, 1)
+            .with_approved_always("*", 1)
+            .with_always_allow("*", 1);
+        let decided = |arguments: &Value| {
+            decide(&Question { function_id: "deploy::run", arguments }, &settings, &policy)
+        };
+        let denied = decided(&json!({"target": "prod"}));
+        assert_eq!((denied.decision, denied.because.as_str()), (Decision::Deny, "floor"));
+        assert!(denied.denial_text().contains("`no-prod` (rule 1)"), "{}", denied.denial_text());
+        assert_eq!(decided(&json!({"target": "test"})).decision, Decision::Continue);
+    }
+}
+
+#[test]
+fn given_no_word_about_it_then_unattended_answerable_and_listeners_are_as_published() {
+    let silent = policy(&json!({}));
+    assert_eq!(silent.prompt_policy(), PromptPolicy::Ask);
+    assert!(!silent.is_answerable("shell::exec") && !silent.require_listener());
+    let told =
+        policy(&json!({"prompt_policy": "never", "answerable": ["shell::*"], "require_listener": true}));
+    assert_eq!(told.prompt_policy(), PromptPolicy::Never);
+    assert!(
+        told.is_answerable("shell::exec") && !told.is_answerable("state::get") && told.require_listener()
+    );
+}
+
+#[test]
 fn a_human_only_denial_says_so_in_the_word_that_consumers_look_for() {
     for (id, arguments) in [
         ("approval::resolve", json!({})),
@@ -201,9 +235,13 @@ pub(crate) mod properties {
             prop::sample::select(vec!["allow", "deny"]),
             prop::option::of(modes),
             prop::option::of(args),
+            any::<bool>(),
         )
-            .prop_map(|(function, action, modes, args)| {
+            .prop_map(|(function, action, modes, args, floor)| {
                 let mut rule = json!({"function": function, "action": action});
+                if floor {
+                    rule["floor"] = json!(action == "deny");
+                }
                 if let Some(modes) = modes {
                     rule["modes"] = json!(modes);
                 }
@@ -234,6 +272,10 @@ pub(crate) mod properties {
         Settings::fail_closed().with_approved_always("*", 1).with_always_allow("*", 1).with_mode(mode, 1)
     }
 
+    fn never() -> Rule {
+        policy(&json!({"rules": ["!no::such::function"]})).rules()[0].clone()
+    }
+
     /// The contract's sentence, word for word: the first rule whose pattern, modes and args all fit.
     fn first_match_by_hand(rules: &[Rule], id: &str, mode: Mode, arguments: &Value) -> Option<usize> {
         rules.iter().position(|rule| {
@@ -255,6 +297,26 @@ pub(crate) mod properties {
             let subject = Subject { function_id: &id, arguments: &arguments, mode };
             let found = policy.compiled.first_match(subject).map(|(index, _)| index);
             prop_assert_eq!(found, first_match_by_hand(policy.rules(), &id, mode, &arguments));
+        }
+
+        #[test]
+        fn a_floor_denies_before_mode_and_grants_and_changes_nothing_else(
+            rules in prop::collection::vec(good_rule(), 0..80), id in "[ab:]{1,6}", mode in mode(), arguments in arguments()
+        ) {
+            let without: Vec<_> = rules.iter().cloned().map(|mut rule| { rule["floor"] = json!(false); rule }).collect();
+            let policy = |rules| Policy::from_value(&json!({"rules": rules})).unwrap();
+            let (policy, plain) = (policy(rules), policy(without));
+            let question = Question { function_id: &id, arguments: &arguments };
+            let settings = open_settings(mode);
+            let floors: Vec<_> = policy.rules().iter().map(|rule| if rule.floor { rule.clone() } else { never() }).collect();
+            if let Some(at) = first_match_by_hand(&floors, &id, mode, &arguments) {
+                let verdict = decide(&question, &settings, &policy);
+                prop_assert_eq!(verdict.decision, Decision::Deny);
+                let at_floor = matches!(verdict.because, Because::Rule { index, floor: true, .. } if index == at);
+                prop_assert!(at_floor);
+            } else {
+                prop_assert_eq!(decide(&question, &settings, &policy), decide(&question, &settings, &plain));
+            }
         }
 
         #[test]
@@ -378,5 +440,8 @@ pub(crate) fn mistakes() -> Vec<Value> {
         with("args", json!({"cmd": {"equals": 1, "nots": 1}})),
         with("arg", json!({"cmd": {"equals": 1}})),
         with("comment", json!("x")),
+        with("floor", json!(true)),
+        with("floor", json!("yes")),
+        with("floor", json!(null)),
     ]
 }

@@ -75,6 +75,8 @@ pub enum Because {
         action: Action,
         /// The first of its constraints, if it has any.
         constraint: Option<MatchedConstraint>,
+        /// Whether it decided as a floor, before mode and grants.
+        floor: bool,
     },
     /// Nothing decided.
     NoRule,
@@ -90,6 +92,7 @@ impl Because {
             Self::FullMode => "full_mode",
             Self::ApprovedAlways { .. } => "approved_always",
             Self::AlwaysAllow { .. } => "always_allow",
+            Self::Rule { floor: true, .. } => "floor",
             Self::Rule { .. } => "rule",
             Self::NoRule => "no_rule",
         }
@@ -122,7 +125,7 @@ impl Verdict {
             Because::NotAFunctionId { problem } => {
                 format!("the function id {problem}, so it names no function: call a function by its exact id")
             }
-            Because::Rule { index, rule_id, action, constraint } => {
+            Because::Rule { index, rule_id, action, constraint, .. } => {
                 rule_text(*index, rule_id, *action, constraint.as_ref())
             }
             other => format!("decided by {}", other.as_str()),

@@ -53,6 +53,32 @@ pub fn configuration_schema() -> Value {
                 "maximum": u32::MAX,
                 "default": shipped["grant_reask_limit"],
             },
+            "prompt_policy": {
+                "description": "What becomes of a call that would wait for a person, in sessions that say nothing else. \
+                    `ask`: it waits. `never`: it is denied at once, for runs that nobody attends.",
+                "type": "string",
+                "enum": ["ask", "never"],
+                "default": "ask",
+            },
+            "answerable": {
+                "description": "Functions, as exact ids or patterns with `*`, that a worker bound to \
+                    `approval::answerer` may allow in a person's place. What it denies stays denied everywhere.",
+                "type": "array",
+                "maxItems": MAX_RULES,
+                "items": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": MAX_PATTERN_BYTES,
+                    "pattern": format!("^{}$", covers()),
+                },
+                "default": [],
+            },
+            "require_listener": {
+                "description": "Whether a call is denied as unavailable, instead of waiting, while no worker that could \
+                    show or answer it is bound.",
+                "type": "boolean",
+                "default": false,
+            },
         },
         "default": shipped,
     })
@@ -111,7 +137,18 @@ fn long_rule() -> Value {
                 "type": "object",
                 "additionalProperties": constraint(),
             },
+            "floor": {
+                "description": "Of a rule that denies: whether it is applied before mode `full` and before every \
+                    remembered approval, wherever it stands in the list.",
+                "type": "boolean",
+                "default": false,
+            },
         },
+        "if": {
+            "properties": {"floor": {"description": "The rule is a floor.", "const": true}},
+            "required": ["floor"],
+        },
+        "then": {"properties": {"action": {"description": "Then it denies.", "const": "deny"}}},
     })
 }
 
@@ -170,6 +207,9 @@ mod tests {
             json!({"rules": [{"function": "a", "action": "deny", "rule_id": "!x", "modes": ["auto"], "args": {"": {"equals": null}}}]}),
             json!({"rules": [{"function": "a", "action": "allow", "args": {}}], "grant_reask_limit": 0}),
             json!({"rules": [{"function": "a", "action": "allow", "args": {"a": {"matches": "(?i)^x$"}}}]}),
+            json!({"rules": [{"function": "a", "action": "deny", "floor": true}]}),
+            json!({"rules": [{"function": "a", "action": "allow", "floor": false}]}),
+            json!({"prompt_policy": "never", "answerable": ["shell::*", "a"], "require_listener": true}),
         ] {
             assert!(Policy::from_value(&value).is_ok(), "{value}");
             assert!(VALIDATOR.is_valid(&value), "{value}");
@@ -191,7 +231,14 @@ mod tests {
             json!({"rules": null}),
             json!({"grant_reask_limit": -1}),
             json!({"grant_reask_limit": 1.5}),
+            json!({"prompt_policy": "Never"}),
+            json!({"answerable": "*"}),
+            json!({"answerable": ["!a"]}),
+            json!({"answerable": [" a"]}),
+            json!({"answerable": [1]}),
+            json!({"require_listener": "yes"}),
         ] {
+            assert!(Policy::from_value(&value).is_err(), "{value}");
             assert!(!VALIDATOR.is_valid(&value), "{value}");
         }
     }
