@@ -117,9 +117,10 @@ pub(super) fn close(asked: &Asked<'_>, because: &Because) -> Vec<Close> {
     let (mut found, after) = match because {
         Because::HumanOnly { .. } | Because::NotAFunctionId { .. } | Because::LockedDown => return Vec::new(),
         Because::FullMode | Because::ApprovedAlways { .. } | Because::AlwaysAllow { .. } => (Vec::new(), 0),
-        Because::Rule { index, .. } => (near(asked, *index), index + 1),
+        Because::Rule { floor: true, index, .. } => (near(asked, *index, |rule| rule.floor), 0),
+        Because::Rule { index, .. } => (near(asked, *index, |_| true), index + 1),
         Because::NoRule => {
-            let found = near(asked, rules.len());
+            let found = near(asked, rules.len(), |_| true);
             return if found.is_empty() { spelled_alike(asked) } else { found };
         }
     };
@@ -128,8 +129,9 @@ pub(super) fn close(asked: &Asked<'_>, because: &Because) -> Vec<Close> {
     found
 }
 
-fn near(asked: &Asked<'_>, before: usize) -> Vec<Close> {
-    let misses = asked.misses(before).take(Explanation::MOST);
+fn near(asked: &Asked<'_>, before: usize, counts: impl Fn(&Rule) -> bool) -> Vec<Close> {
+    let misses = asked.misses(before).filter(|(_, rule, _)| counts(rule));
+    let misses = misses.take(Explanation::MOST);
     misses.map(|(index, rule, miss)| asked.close(index, rule, miss)).collect()
 }
 
@@ -168,6 +170,8 @@ fn spelled_alike(asked: &Asked<'_>) -> Vec<Close> {
 pub(super) fn accepted(asked: &Asked<'_>, verdict: &Verdict) -> Vec<Accepted> {
     let decided_at = match &verdict.because {
         _ if verdict.decision == Decision::Continue => return Vec::new(),
+        // No argument of an allow rule lifts a call over a floor.
+        Because::Rule { floor: true, .. } => 0,
         Because::Rule { index, .. } => *index,
         Because::NoRule => asked.policy.rules().len(),
         _ => return Vec::new(),

@@ -50,8 +50,8 @@ impl ModeSource {
 /// The step of the ladder that decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rung {
-    /// Its number in the documented ladder.
-    pub number: u8,
+    /// Its number in the README's ladder. Lock-down is none of its steps.
+    pub number: Option<u8>,
     /// Its name, the word of [`Because::as_str`].
     pub name: &'static str,
 }
@@ -67,6 +67,8 @@ pub struct RuleName {
     pub pattern: String,
     /// What it does.
     pub action: Action,
+    /// Whether it is a floor.
+    pub floor: bool,
     /// The modes it applies in; `None` is all.
     pub modes: Option<Vec<Mode>>,
 }
@@ -171,13 +173,14 @@ fn rung(because: &Because) -> Rung {
     let number = match because {
         Because::HumanOnly { .. } => 2,
         Because::NotAFunctionId { .. } => 3,
-        Because::LockedDown => 4,
-        Because::FullMode => 5,
-        Because::ApprovedAlways { .. } => 6,
-        Because::AlwaysAllow { .. } => 7,
-        Because::Rule { .. } | Because::NoRule => 8,
+        Because::LockedDown => return Rung { number: None, name: because.as_str() },
+        Because::Rule { floor: true, .. } => 5,
+        Because::FullMode => 6,
+        Because::ApprovedAlways { .. } => 7,
+        Because::AlwaysAllow { .. } => 8,
+        Because::Rule { .. } | Because::NoRule => 9,
     };
-    Rung { number, name: because.as_str() }
+    Rung { number: Some(number), name: because.as_str() }
 }
 
 fn entry(because: &Because, settings: &Settings) -> Option<Entry> {
@@ -201,6 +204,7 @@ impl RuleName {
             rule_id: spelled(&rule.rule_id),
             pattern: spelled(&rule.pattern),
             action: rule.action,
+            floor: rule.floor,
             modes: rule.modes.clone(),
         }
     }

@@ -46,7 +46,8 @@ fn by_rule(explanation: &Explanation, called: &str) -> String {
         Action::Allow => "allows",
         Action::Deny => "denies",
     };
-    let mut line = format!("rule {} `{}` {verb} `{called}`", rule.index, rule.rule_id);
+    let kind = if explanation.rung.name == "floor" { "floor " } else { "" };
+    let mut line = format!("{kind}rule {} `{}` {verb} `{called}`", rule.index, rule.rule_id);
     for (at, one) in explanation.constraints.iter().enumerate() {
         let joint = if at == 0 { " because of" } else { " and" };
         // Writing to a string cannot fail.
