@@ -82,10 +82,8 @@ impl SeedProblem {
             return vec![Mistake { place: self.place, what: self.fault.to_string() }];
         };
         let places = Places::of(text);
-        let mistake = |problem: &Problem| Mistake {
-            place: places.of_problem(problem),
-            what: problem.to_string(),
-        };
+        let mistake =
+            |problem: &Problem| Mistake { place: places.of_problem(problem), what: problem.to_string() };
         refusal.problems().iter().map(mistake).collect()
     }
 

@@ -48,8 +48,7 @@ pub(super) fn parse(value: &Value) -> Result<Parsed, Refusal> {
     let mut problems = Vec::new();
     for key in fields.keys().filter(|key| !TOP_KEYS.contains(&key.as_str())).take(Refusal::MOST_PROBLEMS / 2)
     {
-        let problem =
-            Problem::outside(format!("unknown key `{}`", shown(key)), Some(meant(key, &TOP_KEYS)));
+        let problem = Problem::outside(format!("unknown key `{}`", shown(key)), Some(meant(key, &TOP_KEYS)));
         problems.push(problem.at([key]));
     }
     let parsed = Parsed {

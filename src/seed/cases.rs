@@ -48,10 +48,7 @@ pub struct Case {
 
 /// The cases in a file's text, placeholders expanded by `env`; `None` if there are none in it. Else all that is wrong
 /// with them.
-pub fn parse(
-    text: &str,
-    env: &dyn Fn(&str) -> Option<String>,
-) -> Result<Option<Vec<Case>>, Vec<Mistake>> {
+pub fn parse(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Vec<Case>>, Vec<Mistake>> {
     let told = |problem: SeedProblem| problem.mistakes(text);
     let file = written(text).map_err(told)?;
     let mut reader = Reader { places: Places::of(text), mistakes: Vec::new(), expanded: false };
@@ -110,7 +107,11 @@ impl Reader {
             return Vec::new();
         };
         if list.len() > MOST {
-            self.mistake(&[], format!("`{KEY}` has {} entries, at most {MOST} are accepted", list.len()), None);
+            self.mistake(
+                &[],
+                format!("`{KEY}` has {} entries, at most {MOST} are accepted", list.len()),
+                None,
+            );
             return Vec::new();
         }
         let mut cases = Vec::new();
@@ -132,7 +133,9 @@ impl Reader {
         }
         let function = match fields.get("function") {
             Some(Value::String(function)) => Some(function.clone()),
-            Some(other) => self.wrong(&at, "function", &format!("must be a string, not {}", kind(other)), None),
+            Some(other) => {
+                self.wrong(&at, "function", &format!("must be a string, not {}", kind(other)), None)
+            }
             None => self.wrong(&at, "function", "is missing", None),
         };
         let mode = match fields.get("mode") {
@@ -161,7 +164,9 @@ impl Reader {
 
     fn unknown_word<T>(&mut self, at: &str, key: &str, value: &Value, known: &[&str]) -> Option<T> {
         let (what, typed) = match value.as_str() {
-            Some(_) if self.expanded => ("has an unknown value once placeholders are expanded".to_owned(), ""),
+            Some(_) if self.expanded => {
+                ("has an unknown value once placeholders are expanded".to_owned(), "")
+            }
             Some(word) => (format!("has the unknown value `{}`", shown(word)), word),
             None => (format!("must be a string, not {}", kind(value)), ""),
         };
@@ -214,7 +219,11 @@ mod tests {
     fn the_words_of_rules_and_of_the_gate_are_understood() {
         for (word, decision) in EXPECTED {
             let cases = parse(&format!("- {{function: a, expect: {word}}}"), &env).unwrap().unwrap();
-            assert_eq!((cases[0].expect, &cases[0].args, cases[0].mode), (decision, &json!({}), None), "{word}");
+            assert_eq!(
+                (cases[0].expect, &cases[0].args, cases[0].mode),
+                (decision, &json!({}), None),
+                "{word}"
+            );
         }
     }
 
@@ -225,11 +234,19 @@ mod tests {
             ("cases: {}\n", Some((1, 1)), "`cases` must be a list, not an object"),
             ("cases:\n  - a::b\n", Some((2, 5)), "case 0: a case is an object, not a string"),
             ("- {expect: deny}\n", Some((1, 3)), "case 0: `function` is missing"),
-            ("- {function: a}\n", Some((1, 3)), "case 0: `expect` is missing (known here: `continue`, `allow`"),
+            (
+                "- {function: a}\n",
+                Some((1, 3)),
+                "case 0: `expect` is missing (known here: `continue`, `allow`",
+            ),
             ("- {function: 1, expect: deny}\n", Some((1, 4)), "`function` must be a string, not a number"),
             ("- function: a\n  expect: dney\n", Some((2, 3)), "unknown value `dney` (did you mean `deny`?)"),
             ("- function: a\n  mode: Auto\n  expect: deny\n", Some((2, 3)), "(did you mean `auto`?)"),
-            ("- function: a\n  arg: {}\n  expect: deny\n", Some((2, 3)), "unknown key `arg` (did you mean `args`?)"),
+            (
+                "- function: a\n  arg: {}\n  expect: deny\n",
+                Some((2, 3)),
+                "unknown key `arg` (did you mean `args`?)",
+            ),
             ("cases:\n - function: '${NOWHERE}'\n   expect: deny\n", Some((2, 15)), "`NOWHERE` is not set"),
             ("cases: [\n", None, "YAML"),
         ] {
@@ -245,7 +262,10 @@ mod tests {
     #[test]
     fn what_came_from_the_environment_is_not_repeated() {
         let found = mistakes("- {function: a, expect: deny, mode: '${TARGET}'}\n");
-        assert!(found[0].1.contains("once placeholders are expanded") && !found[0].1.contains("prod"), "{found:?}");
+        assert!(
+            found[0].1.contains("once placeholders are expanded") && !found[0].1.contains("prod"),
+            "{found:?}"
+        );
     }
 
     #[test]

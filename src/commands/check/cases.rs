@@ -23,7 +23,8 @@ pub(super) fn hold(
     let (name, text) = (path.display().to_string(), load(path, report)?);
     let found = read(&name, &text, report)?;
     if found.is_empty() {
-        report.mistake(&format!("{name}: error: there are no cases in it; they stand in a list under `{KEY}`"));
+        report
+            .mistake(&format!("{name}: error: there are no cases in it; they stand in a list under `{KEY}`"));
         return Err(WRONG);
     }
     let failed = found.iter().filter(|case| !holds(rules, &name, case, mode, report)).count();

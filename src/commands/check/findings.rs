@@ -8,7 +8,10 @@ use crate::policy::lint::{Lint, Lints, Weight};
 pub(super) fn tell(rules: &RulesFile, lints: &Lints, report: &mut Report) {
     report.lines(lints.found.iter().map(|lint| line(rules, lint)));
     if !lints.complete {
-        report.line(&format!("{}: note: the list is too long to compare all rules with each other", rules.name));
+        report.line(&format!(
+            "{}: note: the list is too long to compare all rules with each other",
+            rules.name
+        ));
     }
     let (count, found) = (rules.policy.rules().len(), warnings(lints));
     let summary = match found {

@@ -14,11 +14,11 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
+use crate::policy::Policy;
 use crate::policy::Question;
 use crate::policy::explain::{Explanation, ModeSource, explain};
 use crate::policy::lint::lint;
 use crate::policy::settings::Mode;
-use crate::policy::Policy;
 use crate::seed::places::{Mistake, Places};
 use crate::seed::{self, SeedFault};
 use crate::wire::explanation::Explanation as Told;
@@ -59,13 +59,12 @@ fn checked(arguments: &CheckArguments, report: &mut Report) -> Result<u8, u8> {
         return Ok(0);
     }
     let lints = lint(&rules.policy);
-    let failed = match &arguments.cases {
-        Some(path) => !cases::hold(&rules, path, arguments.mode, report)?,
-        None => {
-            cases::look(&rules, report)?;
-            findings::tell(&rules, &lints, report);
-            false
-        }
+    let failed = if let Some(path) = &arguments.cases {
+        !cases::hold(&rules, path, arguments.mode, report)?
+    } else {
+        cases::look(&rules, report)?;
+        findings::tell(&rules, &lints, report);
+        false
     };
     let warned = arguments.strict && findings::warnings(&lints) > 0;
     if warned && arguments.cases.is_some() {
@@ -138,7 +137,14 @@ impl RulesFile {
         explain(&Question { function_id, arguments }, &settings, source, &self.policy)
     }
 
-    fn explain(&self, function_id: &str, arguments: &Value, mode: Option<Mode>, json: bool, report: &mut Report) {
+    fn explain(
+        &self,
+        function_id: &str,
+        arguments: &Value,
+        mode: Option<Mode>,
+        json: bool,
+        report: &mut Report,
+    ) {
         let explanation = self.explained(function_id, arguments, mode);
         if !json {
             report.line(&words::headline(&explanation, function_id));

@@ -115,7 +115,9 @@ fn miss(rule: &Rule, subject: Subject<'_>) -> Option<Miss> {
 pub(super) fn close(asked: &Asked<'_>, because: &Because) -> Vec<Close> {
     let rules = asked.policy.rules();
     let (mut found, after) = match because {
-        Because::HumanOnly { .. } | Because::NotAFunctionId { .. } | Because::LockedDown => return Vec::new(),
+        Because::HumanOnly { .. } | Because::NotAFunctionId { .. } | Because::LockedDown => {
+            return Vec::new();
+        }
         Because::FullMode | Because::ApprovedAlways { .. } | Because::AlwaysAllow { .. } => (Vec::new(), 0),
         Because::Rule { floor: true, index, .. } => (near(asked, *index, |rule| rule.floor), 0),
         Because::Rule { index, .. } => (near(asked, *index, |_| true), index + 1),
@@ -142,9 +144,8 @@ fn not_reached(asked: &Asked<'_>, because: &Because, after: usize) -> Option<Clo
         _ => Action::Allow,
     };
     let subject = asked.subject();
-    let fits = |rule: &Rule| {
-        pattern::matches(&rule.pattern, subject.function_id) && miss(rule, subject).is_none()
-    };
+    let fits =
+        |rule: &Rule| pattern::matches(&rule.pattern, subject.function_id) && miss(rule, subject).is_none();
     let (index, rule) = asked.policy.rules().iter().enumerate().skip(after).find(|(_, rule)| fits(rule))?;
     (rule.action != decided).then(|| asked.close(index, rule, Miss::NotReached))
 }
@@ -177,9 +178,9 @@ pub(super) fn accepted(asked: &Asked<'_>, verdict: &Verdict) -> Vec<Accepted> {
         _ => return Vec::new(),
     };
     let modes = [Mode::Manual, Mode::Auto].into_iter().filter_map(|mode| in_mode(asked, mode));
-    let arguments = asked.misses(decided_at).filter(|(_, rule, miss)| {
-        rule.action == Action::Allow && *miss == Miss::Arguments
-    });
+    let arguments = asked
+        .misses(decided_at)
+        .filter(|(_, rule, miss)| rule.action == Action::Allow && *miss == Miss::Arguments);
     let arguments = arguments.map(|(index, rule, _)| Accepted::WithArguments {
         rule: RuleName::new(index, rule),
         unmet: asked.unmet(rule),
@@ -198,9 +199,7 @@ fn in_mode(asked: &Asked<'_>, mode: Mode) -> Option<Accepted> {
         return None;
     }
     let rule = match verdict.because {
-        Because::Rule { index, .. } => {
-            asked.policy.rules().get(index).map(|rule| RuleName::new(index, rule))
-        }
+        Because::Rule { index, .. } => asked.policy.rules().get(index).map(|rule| RuleName::new(index, rule)),
         _ => None,
     };
     Some(Accepted::InMode { mode, rule })

@@ -151,7 +151,9 @@ pub fn explain(
         mode: settings.mode,
         mode_source,
         rule: rule.map(|(index, rule)| RuleName::new(index, rule)),
-        constraints: rule.map(|(_, rule)| compared(&rule.constraints, question.arguments)).unwrap_or_default(),
+        constraints: rule
+            .map(|(_, rule)| compared(&rule.constraints, question.arguments))
+            .unwrap_or_default(),
         entry: entry(because, settings),
         close: close::close(&asked, because),
         accepted: close::accepted(&asked, &verdict),
@@ -211,10 +213,7 @@ impl RuleName {
 }
 
 /// The conditions beside the arguments they look at.
-fn compared<'a>(
-    constraints: impl IntoIterator<Item = &'a Constraint>,
-    arguments: &Value,
-) -> Vec<Compared> {
+fn compared<'a>(constraints: impl IntoIterator<Item = &'a Constraint>, arguments: &Value) -> Vec<Compared> {
     let none = Map::new();
     let members = arguments.as_object().unwrap_or(&none);
     let shown_beside = |constraint: &Constraint| Compared {

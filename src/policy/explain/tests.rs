@@ -27,7 +27,8 @@ fn every_row_of_the_table_is_explained_by_the_step_that_it_names() {
         let explanation = explain(&question, &settings(&row, &policy), ModeSource::Stored, &policy);
         assert_eq!(explanation.decision.as_str(), row["expect"]["decision"], "{row}");
         let because = row["expect"]["because"].as_str().unwrap();
-        let (step, index) = because.split_once(' ').map_or((because, None), |(step, index)| (step, Some(index)));
+        let (step, index) =
+            because.split_once(' ').map_or((because, None), |(step, index)| (step, Some(index)));
         let index = index.map(|index| index.trim_end_matches(" seed").parse().unwrap());
         match step {
             "rule" | "floor" => assert_eq!(explanation.rule.map(|rule| rule.index), index, "{row}"),
@@ -69,7 +70,8 @@ fn the_numbers_of_the_steps_are_those_of_the_readme() {
 fn a_rule_shows_its_conditions_beside_the_arguments() {
     let config = json!({"rules": [{"rule_id": "no-prod", "function": "deploy::*", "action": "deny",
         "args": {"target": {"equals": "prod"}, "by": {"matches": "^bot"}}}]});
-    let explanation = explained(&config, Mode::Manual, "deploy::run", &json!({"target": "prod", "by": "bot 7"}));
+    let explanation =
+        explained(&config, Mode::Manual, "deploy::run", &json!({"target": "prod", "by": "bot 7"}));
     let rule = explanation.rule.as_ref().unwrap();
     assert_eq!((rule.index, &*rule.rule_id, &*rule.pattern), (0, "no-prod", "deploy::*"));
     let shown: Vec<_> = explanation.constraints.iter().map(|one| (&*one.field, one.operator)).collect();

@@ -18,7 +18,10 @@ pub(super) fn reason(explanation: &Explanation, because: &Because, function_id: 
     let called = visible(function_id, ID_CODE_POINTS);
     match because {
         Because::HumanOnly { door } => {
-            format!("the call {}, which only a person may do; no mode, list or rule opens it", door.describe())
+            format!(
+                "the call {}, which only a person may do; no mode, list or rule opens it",
+                door.describe()
+            )
         }
         Because::NotAFunctionId { problem } => format!("the function id {problem}, so it names no function"),
         Because::LockedDown => {

@@ -16,8 +16,9 @@ use super::settings::Mode;
 use super::{Policy, human_only, pattern};
 use overlap::Outline;
 
-/// How many steps comparing rules with each other may take in all.
-const BUDGET: u64 = 100_000_000;
+/// How many steps comparing rules with each other may take in all, some seconds' work: all pairs of the longest list
+/// take half of it.
+const BUDGET: u64 = 200_000_000;
 
 /// How much a finding weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -109,7 +110,10 @@ fn never_in_mode(index: usize, rule: &Rule) -> Option<Lint> {
         Lint::warning(
             "never_reached",
             index,
-            format!("{} never decides: it is for mode full only, in which rules are not asked", named(index, rule)),
+            format!(
+                "{} never decides: it is for mode full only, in which rules are not asked",
+                named(index, rule)
+            ),
             "leave out `modes`, or make a deny a floor",
         )
     })
@@ -124,9 +128,7 @@ fn alone(index: usize, rule: &Rule) -> Vec<Lint> {
             format!("{} opens nothing: only a person may call what it covers", named(index, rule)),
             "remove it",
         )],
-        Action::Allow => {
-            wide_pattern(index, rule).into_iter().chain(wide_conditions(index, rule)).collect()
-        }
+        Action::Allow => wide_pattern(index, rule).into_iter().chain(wide_conditions(index, rule)).collect(),
         Action::Deny => modes_of_deny(index, rule).into_iter().collect(),
     }
 }

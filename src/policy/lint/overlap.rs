@@ -10,6 +10,9 @@ use crate::policy::pattern;
 /// Stands for a `*` of the narrower pattern. A control character, and those are in no pattern.
 const ANY: &str = "\0";
 
+/// What a look at one pair of places costs, beside the look at the ends of two patterns.
+const PLACE_COST: u64 = 10;
+
 /// A pattern made ready to be compared with many.
 #[derive(Debug)]
 pub struct Outline<'a> {
@@ -41,7 +44,8 @@ impl<'a> Outline<'a> {
 }
 
 /// A function id that both patterns cover, the shortest up to its looks; `None` if there is none, or if finding one
-/// costs more than `budget`, which is then 0. It costs one for the look at the ends, and one for each pair of places.
+/// costs more than `budget`, which is then 0. It costs one for the look at the ends, and [`PLACE_COST`] for each pair of
+/// places after that.
 pub fn common(left: &Outline<'_>, right: &Outline<'_>, budget: &mut u64) -> Option<String> {
     *budget = budget.saturating_sub(1);
     if left.apart(right) {
@@ -63,7 +67,10 @@ fn search(left: &str, right: &str, budget: &mut u64) -> Option<String> {
         if i == left.len() && j == right.len() {
             return Some(spelled(&steps, next));
         }
-        *budget = budget.checked_sub(1)?;
+        *budget = budget.saturating_sub(PLACE_COST);
+        if *budget == 0 {
+            return None;
+        }
         let mut step = |to: (usize, usize), by: Option<char>| {
             if seen.insert(to) {
                 steps.push((to, next, by));

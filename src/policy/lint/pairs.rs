@@ -15,6 +15,9 @@ use crate::policy::verdict::{Because, Decision};
 use crate::policy::{Policy, Question, decide};
 use crate::redact;
 
+/// What making an example and trying it costs; deciding it costs as much as there are rules besides.
+const EXAMPLE_COST: u64 = 5_000;
+
 /// All rules, ready to be compared.
 pub(super) struct Pairs<'a> {
     pub policy: &'a Policy,
@@ -43,8 +46,11 @@ impl Pairs<'_> {
         } else {
             ("and does the opposite", "move it up, or remove it")
         };
-        let what =
-            format!("{} never decides: {} {verb} every call first, {outcome}", named(index, rule), names.join(" and "));
+        let what = format!(
+            "{} never decides: {} {verb} every call first, {outcome}",
+            named(index, rule),
+            names.join(" and ")
+        );
         Some(Lint::warning("shadowed", index, what, hint))
     }
 
@@ -79,7 +85,7 @@ impl Pairs<'_> {
         }
         let rules = self.policy.rules();
         for (earlier, allow) in rules.iter().enumerate().take(index) {
-            if allow.action != Action::Allow {
+            if allow.action != Action::Allow || !asked_in(rule).any(|mode| allow.in_mode(mode)) {
                 continue;
             }
             if self.budget == 0 {
@@ -90,7 +96,10 @@ impl Pairs<'_> {
             if exception {
                 continue;
             }
-            let Some(function_id) = overlap::common(outlines.0, outlines.1, &mut self.budget) else { continue };
+            let Some(function_id) = overlap::common(outlines.0, outlines.1, &mut self.budget) else {
+                continue;
+            };
+            self.budget = self.budget.saturating_sub(EXAMPLE_COST + rules.len() as u64);
             let Some(arguments) = samples::arguments(&allow.constraints, &rule.constraints) else { continue };
             let question = Question { function_id: &function_id, arguments: &arguments };
             if let Some(mode) = self.lets_through((earlier, allow), rule, &question) {
@@ -101,7 +110,12 @@ impl Pairs<'_> {
     }
 
     /// The mode in which the allow decides a call that the deny fits too.
-    fn lets_through(&self, (earlier, allow): (usize, &Rule), deny: &Rule, question: &Question<'_>) -> Option<Mode> {
+    fn lets_through(
+        &self,
+        (earlier, allow): (usize, &Rule),
+        deny: &Rule,
+        question: &Question<'_>,
+    ) -> Option<Mode> {
         asked_in(deny).filter(|mode| allow.in_mode(*mode)).find(|mode| {
             let settings = Settings::fail_closed().with_mode(*mode, 0);
             let verdict = decide(question, &settings, self.policy);

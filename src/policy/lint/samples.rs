@@ -3,7 +3,7 @@
 //! Nothing here proves that there are none; what is given has been tried, so it can be held up as an example.
 
 use regex::Regex;
-use regex_syntax::hir::{Class, Hir, HirKind, Look};
+use regex_syntax::hir::{Class, ClassUnicodeRange, Hir, HirKind, Look};
 use serde_json::{Map, Value};
 
 use crate::policy::constraint::{Constraint, Test};
@@ -55,7 +55,9 @@ fn value(one: &Constraint, other: Option<&Constraint>) -> Option<Value> {
     match (&one.test, other.map(|other| (&other.test, other))) {
         (Test::Equals, _) => Some((*one.operand).clone()),
         (Test::Matches(_), Some((Test::Equals, other))) => Some((*other.operand).clone()),
-        (Test::Matches(regex), Some((Test::Matches(other), _))) => text_of_both(regex, other).map(Value::String),
+        (Test::Matches(regex), Some((Test::Matches(other), _))) => {
+            text_of_both(regex, other).map(Value::String)
+        }
         (Test::Matches(regex), None) => samples(regex).into_iter().next().map(Value::String),
     }
 }
@@ -120,7 +122,7 @@ fn character(class: &Class) -> Option<char> {
         }),
     };
     let first = || match class {
-        Class::Unicode(class) => class.ranges().first().map(|range| range.start()),
+        Class::Unicode(class) => class.ranges().first().map(ClassUnicodeRange::start),
         Class::Bytes(class) => class.ranges().first().map(|range| char::from(range.start())),
     };
     FAMILIAR.into_iter().find(|c| holds(*c)).or_else(first)
@@ -152,7 +154,9 @@ mod tests {
             let found = anchors(text).unwrap();
             assert_eq!((found.start, found.end), (start, end), "{text}");
         }
-        assert!(anchors(".*").unwrap().empty && !anchors("a+").unwrap().empty && !anchors("^$").unwrap().empty);
+        assert!(
+            anchors(".*").unwrap().empty && !anchors("a+").unwrap().empty && !anchors("^$").unwrap().empty
+        );
     }
 
     #[test]

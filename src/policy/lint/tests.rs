@@ -27,7 +27,10 @@ fn a_rule_that_never_decides_is_found() {
     let command = |regex: &str| json!({"command": {"matches": regex}});
     for (rules, name) in [
         (json!(["!shell::*", "shell::exec"]), "shadowed"),
-        (json!(["!*::exec", {"function": "shell::exec", "action": "deny", "args": command("^rm")}]), "shadowed"),
+        (
+            json!(["!*::exec", {"function": "shell::exec", "action": "deny", "args": command("^rm")}]),
+            "shadowed",
+        ),
         (
             json!([
                 {"function": "a::*", "action": "deny", "modes": ["manual"]},
@@ -90,7 +93,8 @@ fn an_allow_that_is_wider_than_it_looks_is_found() {
         let expected: &[_] = if rules == json!(["shell:*"]) { &[] } else { &[(Some(0), name)] };
         assert_eq!(warnings(&rules), expected, "{rules}");
     }
-    for rules in [json!(["shell::*"]), json!(["*::get"]), matches("^git (status|diff)$"), matches("^a$|^b$")] {
+    for rules in [json!(["shell::*"]), json!(["*::get"]), matches("^git (status|diff)$"), matches("^a$|^b$")]
+    {
         assert_eq!(warnings(&rules), [], "{rules}");
     }
     let narrowed = json!([{"function": "*", "action": "allow", "args": {"dry_run": {"equals": true}}}]);
@@ -168,7 +172,7 @@ fn a_long_list_is_compared_within_a_bound() {
     let rules: Vec<_> = (0..300).map(|n| if n < 299 { rule(n) } else { json!(format!("!*b{n}")) }).collect();
     let before = std::time::Instant::now();
     let _ = lint(&policy(&json!({"rules": rules})));
-    assert!(before.elapsed() < std::time::Duration::from_secs(60));
+    assert!(before.elapsed() < std::time::Duration::from_mins(2));
 }
 
 proptest! {
