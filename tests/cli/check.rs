@@ -132,6 +132,29 @@ fn the_file_is_what_the_worker_would_seed_from() {
 }
 
 #[test]
+fn the_examples_of_the_readme_print_what_it_says() {
+    let readme = include_str!("../../README.md");
+    let section = readme.split("## Checking rules\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let blocks = |kind: &str| -> Vec<&str> {
+        let begin = format!("```{kind}\n");
+        section.split(&begin).skip(1).map(|block| block.split("```").next().unwrap()).collect()
+    };
+    let rules = Rules::new(blocks("yaml")[0]);
+    let examples = blocks("console");
+    assert_eq!(examples.len(), 3);
+    for example in examples {
+        let (command, printed) = example.split_once('\n').unwrap();
+        let arguments = command.strip_prefix("$ approval-gate check --rules gate.yaml").unwrap();
+        // The arguments are words, and one JSON text in quotes.
+        let (words, json) =
+            arguments.split_once(" '").map_or((arguments, None), |(words, json)| (words, Some(json)));
+        let mut arguments: Vec<&str> = words.split_whitespace().collect();
+        arguments.extend(json.map(|json| json.trim_end_matches('\'')));
+        assert_eq!(rules.check(&arguments).out, printed, "{command}");
+    }
+}
+
+#[test]
 fn every_mistake_is_told_with_its_place_and_what_was_meant() {
     let ran = Rules::new(
         r#"
