@@ -48,6 +48,8 @@ const KEY_CODE_POINTS: usize = 512;
 const EXCERPT_BYTES: usize = 32 * 1024;
 /// Kept free for the markers and closing brackets of every open container.
 const RESERVED_BYTES: usize = DEPTH * 48;
+/// Largest excerpt of a single member, in bytes of compact JSON, without markers and closing brackets.
+const MEMBER_BYTES: usize = 2 * 1024;
 /// How many bytes of strings are searched for secrets in one excerpt; an item costs [`ITEM_COST`] besides.
 const SEARCHED_BYTES: usize = 1024 * 1024;
 const ITEM_COST: usize = 32;
@@ -57,6 +59,16 @@ const ITEM_COST: usize = 32;
 pub fn excerpt(arguments: &Value) -> Value {
     let mut left = Budget { bytes: EXCERPT_BYTES - RESERVED_BYTES, search: SEARCHED_BYTES };
     left.item(arguments, 1).unwrap_or_else(|| Value::String(TRUNCATED.to_owned()))
+}
+
+/// `member` as [`excerpt`] would show it under `key` in the object `members`, within a smaller bound of 2 KiB and what
+/// its brackets take. It need not stand there: what a rule compares an argument with is judged by the same names.
+pub fn excerpt_of_member(members: &Map<String, Value>, key: &str, member: &Value) -> Value {
+    if pairs::hides(members, key, member) {
+        return Value::String(REDACTED.to_owned());
+    }
+    let mut left = Budget { bytes: MEMBER_BYTES, search: SEARCHED_BYTES };
+    left.item(member, 2).unwrap_or_else(|| Value::String(TRUNCATED.to_owned()))
 }
 
 /// What may still be spent: bytes of the excerpt, and bytes searched for secrets.
