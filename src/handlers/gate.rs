@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Context;
+use super::{Context, unattended};
 use crate::clock::Deadline;
 use crate::hold::{Arrival, HoldKey, MAX_ID_BYTES, check_id};
 use crate::keep::in_progress::Ticket;
 use crate::keep::inbox::HoldError;
-use crate::policy::{self, Decision, Question};
+use crate::policy::{self, Because, Decision, Question};
 use crate::wire::denial;
 use crate::wire::error::{InvalidPayload, decode};
 use crate::wire::hook::{HookCall, HookGlance, HookInput, HookOutput};
@@ -35,13 +35,15 @@ pub(super) fn continues(context: &Context, payload: &RawValue) -> bool {
         return false;
     }
     let policy = context.config.policy();
-    let arguments = if policy::looks_at_arguments(&glance.function_id, &policy) {
+    let Some(settings) = context.settings.known(&glance.session_id, &policy) else { return false };
+    let looks = settings.looks_at_arguments(&glance.function_id)
+        || policy::looks_at_arguments(&glance.function_id, &policy);
+    let arguments = if looks {
         let Some(arguments) = glance.arguments() else { return false };
         arguments
     } else {
         Value::Null
     };
-    let Some(settings) = context.settings.known(&glance.session_id, &policy) else { return false };
     let question = Question { function_id: &glance.function_id, arguments: &arguments };
     policy::decide(&question, &settings, &policy).decision == Decision::Continue
 }
@@ -70,6 +72,9 @@ pub(super) async fn gate(context: Arc<Context>, payload: Box<RawValue>) -> HookO
     let verdict = policy::decide(&question, &settings, &policy);
     match verdict.decision {
         Decision::Continue => HookOutput::Continue,
+        Decision::Deny if verdict.because == Because::PromptsDisabled => {
+            unattended::deny(&context, &input, call, key, ticket, deadline, &verdict).await
+        }
         Decision::Deny => HookOutput::deny(verdict.denial_text()),
         Decision::Hold => match hold(&context, &input, call, key, ticket, deadline).await {
             Ok(answer) => answer,

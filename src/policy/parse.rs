@@ -138,6 +138,17 @@ fn list<'a>(name: &str, value: &'a Value, problems: &mut Vec<Problem>) -> &'a [V
     list
 }
 
+/// One rule on its own.
+pub(super) fn rule(value: &Value) -> Result<Rule, Refusal> {
+    let mut problems = Vec::new();
+    let read = RuleReader { index: 0, value, problems: &mut problems }.read();
+    match (Refusal::from_problems(problems), read) {
+        (None, Some(rule)) => Ok(rule),
+        (Some(refusal), _) => Err(refusal),
+        (None, None) => Err(Refusal::whole("the rule could not be understood")),
+    }
+}
+
 fn rules(value: &Value, problems: &mut Vec<Problem>) -> Vec<Rule> {
     list("rules", value, problems)
         .iter()

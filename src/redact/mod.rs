@@ -12,6 +12,7 @@ mod programs;
 mod scan;
 mod shapes;
 mod text;
+mod verbatim;
 mod visible;
 
 #[cfg(test)]
@@ -22,6 +23,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 pub use text::{redact_text, shown};
+pub use verbatim::is_verbatim;
 pub(crate) use visible::is_hidden;
 pub use visible::{visible, visible_exact};
 
