@@ -13,7 +13,7 @@ use crate::hold::HoldKey;
 use crate::keep::inbox::Live;
 use crate::keep::settings::SettingsError;
 use crate::policy::approved_rule::{ApprovedRule, RuleProblem};
-use crate::policy::settings::{Additions, GrantedBy};
+use crate::policy::settings::{Additions, GrantedBy, NotAdded};
 use crate::wire::approved_rules::{
     ApproveRuleRequest, ApproveRuleResponse, RemoveRuleRequest, RemoveRuleResponse,
 };
@@ -40,8 +40,11 @@ pub(super) async fn approve_rule(
     let changed =
         context.settings.change_additions(&request.session_id, |said, _| said.with_rule(rule)).await;
     match changed {
-        Ok(changed) => Ok(ApproveRuleResponse { rule_id, settings: changed.settings.clone().into() }),
-        Err(SettingsError::NotAdded(why)) => Err(InvalidPayload::new("rule", why.to_string()).into()),
+        Ok(changed) => Ok(ApproveRuleResponse { rule_id, settings: changed.settings.into() }),
+        Err(SettingsError::NotAdded(why)) => {
+            let field = if why == NotAdded::NameInUse { "rule.rule_id" } else { "rule" };
+            Err(InvalidPayload::new(field, why.to_string()).into())
+        }
         Err(error) => Err(unavailable(&error)),
     }
 }
@@ -56,7 +59,7 @@ pub(super) async fn remove_rule(
     let changed = context.settings.change_additions(&request.session_id, change).await;
     let changed = changed.map_err(|error| unavailable(&error))?;
     let removed = changed.before != changed.settings.additions;
-    Ok(RemoveRuleResponse { removed, settings: changed.settings.clone().into() })
+    Ok(RemoveRuleResponse { removed, settings: changed.settings.into() })
 }
 
 /// Whether the record of the held call shows that the rule fits it.

@@ -40,6 +40,7 @@ pub struct ApprovalSettings {
 /// What becomes of a call that would wait for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "PromptPolicy")]
 pub enum PromptWord {
     /// It waits.
     Ask,
