@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::constraint::{Constraint, Test};
 use super::parse;
-use super::refusal::shown;
+use super::refusal::{Problem, Refusal, shown};
 use super::rule::{Action, Rule};
 use super::settings::{GrantedBy, grantable};
 use super::{id, pattern};
@@ -33,8 +33,8 @@ pub struct ApprovedRule {
     pub granted_by: GrantedBy,
 }
 
-/// Why a rule cannot be remembered. Texts quote words of the rule, clipped and without what looks like a secret, and
-/// never anything of the call.
+/// Why a rule cannot be remembered. Texts repeat names of fields, clipped, and no values: neither the rule's nor the
+/// call's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {what}")]
 pub struct RuleProblem {
@@ -143,23 +143,32 @@ fn allowing(fields: &Map<String, Value>) -> Result<Rule, RuleProblem> {
             return Err(RuleProblem::new(field, what));
         }
     }
-    let mut fields = fields.clone();
-    fields.entry("action").or_insert_with(|| Action::Allow.as_str().into());
-    let rule = parse::rule(&Value::Object(fields)).map_err(|refusal| {
-        let texts: Vec<String> = refusal
-            .problems()
-            .iter()
-            .map(|problem| match &problem.hint {
-                Some(hint) => format!("{} ({hint})", problem.what),
-                None => problem.what.clone(),
-            })
-            .collect();
-        RuleProblem::new("", redact::shown(&texts.join("; "), TOLD))
-    })?;
-    if rule.action == Action::Deny {
+    if fields.get("action").is_some_and(|action| action != Action::Allow.as_str()) {
         return Err(RuleProblem::new("action", "must be `allow`, or left out"));
     }
-    Ok(rule)
+    let mut rule = fields.clone();
+    rule.insert("action".to_owned(), Action::Allow.as_str().into());
+    parse::rule(&Value::Object(rule)).map_err(|refusal| bad_regex(fields).unwrap_or_else(|| retold(&refusal)))
+}
+
+/// What a configuration's refusal says, which repeats words of the rule's form only, its regular expressions apart.
+fn retold(refusal: &Refusal) -> RuleProblem {
+    let told = |problem: &Problem| match &problem.hint {
+        Some(hint) => format!("{} ({hint})", problem.what),
+        None => problem.what.clone(),
+    };
+    let texts: Vec<String> = refusal.problems().iter().map(told).collect();
+    RuleProblem::new("", redact::visible(&texts.join("; "), TOLD))
+}
+
+/// The first regular expression that does not compile.
+fn bad_regex(fields: &Map<String, Value>) -> Option<RuleProblem> {
+    fields.get("args")?.as_object()?.iter().find_map(|(field, condition)| {
+        let text = condition.get("matches")?.as_str().filter(|text| text.len() <= parse::MAX_REGEX_BYTES)?;
+        let cause = parse::compiled(text).err()?;
+        let what = format!("`matches` does not compile ({cause})");
+        Some(RuleProblem::new(format!("args.{}", shown(field)), redact::visible(&what, TOLD)))
+    })
 }
 
 /// Whether the rule opens less than a bare grant of its function would.

@@ -15,6 +15,7 @@ use super::refusal::{Problem, Refusal, kind, meant, shown};
 use super::rule::Rule;
 use super::settings::Mode;
 use rule_reader::RuleReader;
+pub(super) use rule_reader::compiled;
 
 /// Longest rule list.
 pub const MAX_RULES: usize = 10_000;

@@ -88,6 +88,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn a_member_that_is_verbatim_with_its_name_is_the_argument_itself(arguments in prop::collection::btree_map(text(), value(), 0..6)) {
             let arguments = json!(arguments);

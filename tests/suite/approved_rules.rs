@@ -106,7 +106,7 @@ async fn a_rule_that_is_wider_than_a_grant_or_no_rule_is_refused_by_its_field() 
         (making(".*"), "rule.args.command"),
         (making("."), "rule.args.command"),
         (making("(make)?"), "rule.args.command"),
-        (making("(make"), "rule"),
+        (making("(make"), "rule.args.command"),
         (with("args", json!({"absent": {"equals": null}})), "rule.args.absent"),
     ] {
         let refusal = stage.call(APPROVE, request(rule.clone())).await.unwrap_err();

@@ -114,9 +114,24 @@ fn every_mistake_of_a_rule_is_refused_here_too() {
             assert!(understood(&mistake).is_err(), "{mistake}");
         }
     }
-    let secret = command("(token=ghp_0123456789abcdefghijABCDEFGHIJ012345");
-    let told = understood(&secret).unwrap_err().to_string();
-    assert!(told.contains("does not compile") && !told.contains("ghp_"), "{told}");
+}
+
+#[test]
+fn a_refusal_repeats_no_value() {
+    for mut rule in [command("(zqmark"), command(&"zqmark".repeat(900)), command(".*|zqmark")] {
+        let told = understood(&rule).unwrap_err();
+        assert!(!told.to_string().contains("zqmark"), "{told}");
+        rule["rule_id"] = " zqmark".into();
+        rule["function"] = "zqmark*\n".into();
+        rule["action"] = "zqmark".into();
+        assert!(!understood(&rule).unwrap_err().to_string().contains("zqmark"));
+        rule["action"] = "allow".into();
+        assert!(!understood(&rule).unwrap_err().to_string().contains("zqmark"));
+    }
+    assert_eq!(
+        understood(&command("(make")).unwrap_err().to_string(),
+        "args.command: `matches` does not compile (unclosed group)"
+    );
 }
 
 #[test]
