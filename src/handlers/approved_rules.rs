@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Context;
 use super::settings::{check_session, unavailable};
-use crate::clock::{self, Deadline};
+use crate::clock::Deadline;
 use crate::hold::HoldKey;
 use crate::keep::inbox::Live;
 use crate::keep::settings::SettingsError;
@@ -30,7 +30,7 @@ pub(super) async fn approve_rule(
 ) -> Result<ApproveRuleResponse, Refusal> {
     let key = HoldKey::new(&request.session_id, &request.function_call_id, "function_call_id")
         .map_err(|bad| InvalidPayload::new(bad.field, bad.problem))?;
-    let rule = ApprovedRule::understood(&request.rule, clock::now_ms(), GrantedBy::UserClick)
+    let rule = ApprovedRule::understood(&request.rule, context.engine.now_ms(), GrantedBy::UserClick)
         .map_err(|problem| InvalidPayload::new(field(&problem), problem.what.clone()))?;
     let found = context.inbox.get(&key, Deadline::after(FIND_BUDGET)).await;
     let held = found.map_err(|error| Refusal::StateUnavailable(error.to_string()))?;

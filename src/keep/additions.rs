@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::keyed_lock::KeyGuard;
 use super::settings::{CALLER_BUDGET, SettingsError, SettingsKeep, Source, understood};
 use super::settings_view::Standing;
-use crate::clock::{self, Deadline};
+use crate::clock::Deadline;
 use crate::policy::PromptPolicy;
 use crate::policy::settings::{Additions, NotAdded, Settings};
 use crate::siblings::state::Scope;
@@ -44,7 +44,7 @@ impl SettingsKeep {
     ) -> Result<Changed, SettingsError> {
         let turn = self.turn(session_id).await?;
         let deadline = Deadline::after(CALLER_BUDGET);
-        let now = clock::now_ms();
+        let now = self.state.now_ms();
         let defaults = || self.config.policy().default_settings(0);
         let row = self.state.get(Scope::Settings, session_id, deadline).await?;
         let (mut settings, source) = match understood(row).await {
