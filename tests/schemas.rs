@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use approval_gate::wire::schema::{self, functions, trigger_types};
+use approval_gate::wire::schema::{self, added_trigger_types, functions, trigger_types};
 use serde_json::{Map, Value};
 
 fn contract() -> Value {
@@ -45,16 +45,21 @@ fn every_published_function_has_the_published_schemas() {
     }
 }
 
+/// What we register and the published worker does not, the older alias apart.
+const ADDED: [&str; 5] =
+    ["on-state-changed", "set-prompt-policy", "get-prompt-policy", "approve-rule", "remove-rule"];
+
 #[test]
-fn the_older_watch_and_what_tells_of_state_are_the_only_additions() {
+fn only_what_is_listed_is_added() {
     let contract = contract();
     let published = published(&contract, "functions");
     let functions = functions();
 
     let added: Vec<_> = functions.iter().filter(|function| !published.contains_key(function.id)).collect();
 
-    let [told, alias] = added.as_slice() else { panic!("added: {added:?}") };
-    assert_eq!(told.id, "approval::on-state-changed");
+    let (alias, added) = added.split_last().unwrap();
+    let added: Vec<_> = added.iter().map(|function| function.id).collect();
+    assert_eq!(added, ADDED.map(|name| format!("approval::{name}")));
     let watch = functions.iter().find(|function| function.id == schema::FILESYSTEM_ACCESS_WATCH).unwrap();
     assert_eq!(alias.id, "approval::grant-watch");
     assert_eq!((&alias.request, &alias.response), (&watch.request, &watch.response));
@@ -63,7 +68,7 @@ fn the_older_watch_and_what_tells_of_state_are_the_only_additions() {
 #[test]
 fn functions_are_registered_in_the_published_order() {
     let order: Vec<_> = functions().iter().map(|function| function.id).collect();
-    let expected = [
+    let published = [
         "gate",
         "filesystem-access-watch",
         "resolve",
@@ -78,10 +83,9 @@ fn functions_are_registered_in_the_published_order() {
         "on-session-deleted",
         "on-turn-completed",
         "on-config-change",
-        "on-state-changed",
-        "grant-watch",
     ];
-    assert_eq!(order, expected.map(|name| format!("approval::{name}")));
+    let expected = published.iter().chain(&ADDED).chain(&["grant-watch"]);
+    assert_eq!(order, expected.map(|name| format!("approval::{name}")).collect::<Vec<_>>());
 }
 
 #[test]
@@ -105,6 +109,12 @@ fn both_trigger_types_have_the_published_binding_schema() {
 }
 
 #[test]
+fn only_the_listed_trigger_types_are_added() {
+    let added: Vec<_> = added_trigger_types().into_iter().map(|added| added.id).collect();
+    assert_eq!(added, ["approval::prompt-policy-changed"]);
+}
+
+#[test]
 fn everything_that_is_registered_is_described() {
     let mut silent = Vec::new();
     for function in functions() {
@@ -112,7 +122,7 @@ fn everything_that_is_registered_is_described() {
         find_silent(&function.request, &format!("{} request", function.id), &mut silent);
         find_silent(&function.response, &format!("{} response", function.id), &mut silent);
     }
-    for trigger in trigger_types() {
+    for trigger in trigger_types().into_iter().chain(added_trigger_types()) {
         assert!(!trigger.description.trim().is_empty(), "{}", trigger.id);
         find_silent(&trigger.config, trigger.id, &mut silent);
     }

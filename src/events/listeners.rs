@@ -11,6 +11,7 @@ use crate::hold::contains_all;
 use crate::iii::{Bind, ErrorBody, Provider};
 use crate::wire::error::{INVALID_PAYLOAD, InvalidPayload};
 use crate::wire::events::BindingConfig;
+use crate::wire::prompts::PromptBindingConfig;
 
 /// How many bindings one trigger type takes.
 const MAX_BINDINGS: usize = 10_000;
@@ -34,6 +35,8 @@ pub struct Listener {
 pub struct Listeners {
     inner: RwLock<Inner>,
     bound: Notify,
+    /// Whether a binding may name a session and nothing else.
+    by_session_only: bool,
 }
 
 #[derive(Default)]
@@ -46,6 +49,16 @@ struct Inner {
 }
 
 impl Listeners {
+    /// Listeners whose bindings may name a session and nothing else.
+    pub fn by_session_only() -> Self {
+        Self { by_session_only: true, ..Self::default() }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Arc<Listener>> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner).by_id.values().cloned().collect()
+    }
+
     /// Those whose filter matches.
     pub fn matching(&self, session_id: &str, metadata: Option<&Map<String, Value>>) -> Vec<Arc<Listener>> {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
@@ -107,6 +120,8 @@ impl Provider for Listeners {
         let bytes = bind.id.len() + bind.function_id.len() + bind.config.to_string().len();
         let config = if bytes > MAX_BINDING_BYTES {
             Err(InvalidPayload::new("config", "the binding is larger than 16 KiB"))
+        } else if self.by_session_only {
+            PromptBindingConfig::read(Some(&bind.config))
         } else {
             BindingConfig::read(Some(&bind.config))
         };

@@ -1,10 +1,11 @@
-//! Who is told: the two trigger types, their listeners, and the sending of events (contract §7).
+//! Who is told: the trigger types, their listeners, and the sending of events (contract §7).
 //!
 //! Sending is fire-and-forget: an event is put into the connection's outbound queue in the order of the calls, so
 //! that each listener's created event is on the wire before its resolved event, and a slow listener delays nobody.
 //! The payload is serialised once, whatever the number of listeners.
 
 mod listeners;
+mod prompts;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +16,14 @@ use serde_json::Map;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
+use listeners::Listener;
 pub use listeners::Listeners;
 
 use crate::iii::{CallError, Fire, Provider};
 use crate::siblings::SharedEngine;
 use crate::wire::events::{PendingCreatedEvent, PendingResolvedEvent};
 use crate::wire::record::PendingApprovalRecord;
+use crate::wire::schema::PROMPT_POLICY_CHANGED;
 
 /// The events. Cheap to clone.
 #[derive(Clone)]
@@ -28,6 +31,7 @@ pub struct Events {
     engine: SharedEngine,
     created: Arc<Listeners>,
     resolved: Arc<Listeners>,
+    prompts: Arc<Listeners>,
     /// The connection on which all listeners have been told to us. On a new one they come one by one.
     known_on: Arc<AtomicU64>,
 }
@@ -35,7 +39,13 @@ pub struct Events {
 impl Events {
     /// Without listeners yet.
     pub fn new(engine: SharedEngine) -> Self {
-        Self { engine, created: Arc::default(), resolved: Arc::default(), known_on: Arc::default() }
+        Self {
+            engine,
+            created: Arc::default(),
+            resolved: Arc::default(),
+            prompts: Arc::new(Listeners::by_session_only()),
+            known_on: Arc::default(),
+        }
     }
 
     /// All listeners of this connection are known now: the engine hands them over before it answers our announcement.
@@ -57,6 +67,11 @@ impl Events {
     /// The provider of `approval::pending-resolved`.
     pub fn resolved_provider(&self) -> Arc<dyn Provider> {
         Arc::clone(&self.resolved) as Arc<dyn Provider>
+    }
+
+    /// The provider of a trigger type that the published worker does not have.
+    pub fn added_provider(&self, trigger_type: &str) -> Option<Arc<dyn Provider>> {
+        (trigger_type == PROMPT_POLICY_CHANGED).then(|| Arc::clone(&self.prompts) as Arc<dyn Provider>)
     }
 
     /// Which connection events go out on at this moment.
@@ -86,8 +101,11 @@ impl Events {
         metadata: Option<&Map<String, Value>>,
         payload: &impl Serialize,
     ) -> bool {
+        self.send_to(listeners.matching(session_id, metadata), payload)
+    }
+
+    fn send_to(&self, matching: Vec<Arc<Listener>>, payload: &impl Serialize) -> bool {
         let known = self.known_on.load(Ordering::Acquire) == self.engine.connection();
-        let matching = listeners.matching(session_id, metadata);
         if matching.is_empty() {
             return known;
         }

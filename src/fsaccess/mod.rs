@@ -41,6 +41,9 @@ pub enum StandDown {
     /// The ids of the call cannot key a record.
     #[error("the ids of the call cannot key a record")]
     Unkeyable,
+    /// Nobody is asked in this session.
+    #[error("approval prompts are disabled in the session")]
+    PromptsDisabled,
     /// What the gate remembers could not be read or written.
     #[error("the store is not available")]
     Unavailable,

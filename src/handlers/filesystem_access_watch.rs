@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Context;
 use super::gate::{BUDGET, WRITE_RESERVE};
+use super::{Context, unattended};
 use crate::clock::Deadline;
 use crate::fsaccess::{self, AccessRequest, Severity, StandDown};
 use crate::hold::{Arrival, HoldKey, MAX_ID_BYTES};
@@ -53,6 +53,10 @@ async fn consider(context: &Context, input: &WatchInput) -> Result<(), StandDown
         return Err(stand_down);
     }
     let ticket = context.inbox.arrived(&input.session_id, &input.turn_id);
+    if unattended::is(context, &input.session_id, deadline).await {
+        unattended::let_pass(context, input, key, request, ticket, deadline).await;
+        return Err(StandDown::PromptsDisabled);
+    }
     let root = request.requested_root.as_str();
     let granted = context.harness.grants(key.session_id(), deadline).await.map_err(|error| {
         tracing::debug!(%error, "the grants of the session cannot be read");

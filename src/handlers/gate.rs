@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Context;
+use super::{Context, unattended};
 use crate::clock::Deadline;
 use crate::hold::{Arrival, HoldKey, MAX_ID_BYTES, check_id};
 use crate::keep::in_progress::Ticket;
 use crate::keep::inbox::HoldError;
-use crate::policy::{self, Decision, Needed, Question};
+use crate::policy::{self, Because, Decision, Needed, Question};
 use crate::wire::denial;
 use crate::wire::error::{InvalidPayload, decode};
 use crate::wire::hook::{HookCall, HookGlance, HookInput, HookOutput};
@@ -35,13 +35,18 @@ pub(super) fn continues(context: &Context, payload: &RawValue) -> bool {
         return false;
     }
     let policy = context.config.policy();
-    let arguments = match policy::needed(&glance.function_id, glance.arguments_text(), &policy) {
+    let Some(settings) = context.settings.known(&glance.session_id, &policy) else { return false };
+    let needed = if settings.looks_at_arguments(&glance.function_id) {
+        Needed::Whole
+    } else {
+        policy::needed(&glance.function_id, glance.arguments_text(), &policy)
+    };
+    let arguments = match needed {
         Needed::Nothing => Some(Value::Null),
         Needed::Members => glance.members(|name| policy.looks_at(name)),
         Needed::Whole => glance.arguments(),
     };
     let Some(arguments) = arguments else { return false };
-    let Some(settings) = context.settings.known(&glance.session_id, &policy) else { return false };
     let question = Question { function_id: &glance.function_id, arguments: &arguments };
     policy::decide(&question, &settings, &policy).decision == Decision::Continue
 }
@@ -70,6 +75,9 @@ pub(super) async fn gate(context: Arc<Context>, payload: Box<RawValue>) -> HookO
     let verdict = policy::decide(&question, &settings, &policy);
     match verdict.decision {
         Decision::Continue => HookOutput::Continue,
+        Decision::Deny if verdict.because == Because::PromptsDisabled => {
+            unattended::deny(&context, &input, call, key, ticket, deadline, &verdict).await
+        }
         Decision::Deny => HookOutput::deny(verdict.denial_text()),
         Decision::Hold => match hold(&context, &input, call, key, ticket, deadline).await {
             Ok(answer) => answer,

@@ -1,15 +1,18 @@
 //! One file per function: decode, decide, perform, encode. [`catalogue`] joins each id to its schema and handler.
 //!
 //! The two hooks answer whatever happens: the gate fails closed, the watch fails open. All others refuse with one of
-//! the three codes of contract §9.
+//! the codes of contract §9, or one of those that an addition has.
 
+mod approved_rules;
 mod filesystem_access_watch;
 mod gate;
 mod get_pending;
 mod lifecycle;
 mod list_pending;
+mod prompts;
 mod resolve;
 mod settings;
+mod unattended;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -76,6 +79,8 @@ impl Context {
         let state = State::new(Arc::clone(engine));
         let events = Events::new(Arc::clone(engine));
         let config = LiveConfig::new(configuration.clone(), background.clone());
+        let told = events.clone();
+        config.on_prompts(move |before, after| told.default_prompts_changed(before, after));
         Arc::new(Self {
             settings: SettingsKeep::new(state.clone(), config.clone(), background.clone()),
             inbox: Inbox::new(state.clone(), events.clone(), background.clone()),
@@ -113,6 +118,10 @@ fn function(published: FunctionSchema, context: &Arc<Context>) -> Option<Functio
         "approval::approve-always" => typed(context, settings::approve_always),
         "approval::get-settings" => typed(context, settings::get_settings),
         "approval::clear-settings" => typed(context, settings::clear_settings),
+        "approval::set-prompt-policy" => typed(context, prompts::set_prompt_policy),
+        "approval::get-prompt-policy" => typed(context, prompts::get_prompt_policy),
+        "approval::approve-rule" => typed(context, approved_rules::approve_rule),
+        "approval::remove-rule" => typed(context, approved_rules::remove_rule),
         "approval::on-session-deleted" => typed(context, lifecycle::on_session_deleted),
         "approval::on-turn-completed" => typed(context, lifecycle::on_turn_completed),
         "approval::on-config-change" => untyped(context, lifecycle::on_config_change),

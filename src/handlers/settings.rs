@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::Context;
+use super::{Context, prompts};
 use crate::hold::check_id;
 use crate::keep::settings::{SettingsError, Source};
 use crate::policy::settings::{Settings, grantable};
@@ -67,14 +67,15 @@ pub(super) async fn get_settings(
     Ok(GetSettingsResponse { settings: settings.into(), source })
 }
 
-/// Removes the session's record.
+/// Removes the session's record, with its prompt policy and its approved rules.
 pub(super) async fn clear_settings(
     context: Arc<Context>,
     request: ClearSettingsRequest,
 ) -> Result<ClearSettingsResponse, Refusal> {
     check_session(&request.session_id)?;
     let cleared = context.settings.clear(&request.session_id).await.map_err(|error| unavailable(&error))?;
-    Ok(ClearSettingsResponse { cleared })
+    prompts::tell(&context, &request.session_id, cleared.prompts, None);
+    Ok(ClearSettingsResponse { cleared: cleared.existed })
 }
 
 async fn change(
@@ -87,7 +88,7 @@ async fn change(
     Ok(SettingsResponse { settings: settings.into() })
 }
 
-fn check_session(session_id: &str) -> Result<(), InvalidPayload> {
+pub(super) fn check_session(session_id: &str) -> Result<(), InvalidPayload> {
     check_id("session_id", session_id).map_err(|bad| InvalidPayload::new(bad.field, bad.problem))
 }
 
@@ -95,6 +96,7 @@ fn check_grantable(function_id: &str) -> Result<(), InvalidPayload> {
     grantable(function_id).map_err(|problem| InvalidPayload::new("function_id", problem.to_string()))
 }
 
-fn unavailable(error: &SettingsError) -> Refusal {
+/// The store's failure, or the record's, as callers are told it.
+pub(super) fn unavailable(error: &SettingsError) -> Refusal {
     Refusal::StateUnavailable(error.to_string())
 }

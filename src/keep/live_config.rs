@@ -5,7 +5,7 @@
 //! used leaves the last good one in force; where there is none, the gate is locked down (contract §1).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use super::background::{Background, retry_delay};
 use crate::clock::Deadline;
 use crate::iii::CallError;
-use crate::policy::Policy;
+use crate::policy::{Policy, PromptPolicy};
 use crate::siblings::configuration::{Configuration, Fetched, Unread};
 
 /// The gate's own entry.
@@ -39,7 +39,11 @@ struct Shared {
     applied: Mutex<Applied>,
     /// A failed fetch is being tried again behind.
     retrying: AtomicBool,
+    on_prompts: OnceLock<OnPrompts>,
 }
+
+/// Is told the deployment's prompt policy before and after each valid value but the first.
+type OnPrompts = Box<dyn Fn(PromptPolicy, PromptPolicy) + Send + Sync>;
 
 #[derive(Default)]
 struct Applied {
@@ -60,8 +64,15 @@ impl LiveConfig {
                 started: AtomicU64::new(0),
                 applied: Mutex::default(),
                 retrying: AtomicBool::new(false),
+                on_prompts: OnceLock::new(),
             }),
         }
+    }
+
+    /// Has this told what a new value makes of the deployment's prompt policy, in the order of the values. A lock-down
+    /// changes nothing in that sense. Only the first one asked for is told.
+    pub fn on_prompts(&self, told: impl Fn(PromptPolicy, PromptPolicy) + Send + Sync + 'static) {
+        let _ = self.shared.on_prompts.set(Box::new(told));
     }
 
     /// The policy in force at this moment.
@@ -129,7 +140,10 @@ impl LiveConfig {
                 tracing::info!(rules = policy.rules().len(), "configuration in force");
                 let policy = Arc::new(policy);
                 let replaced = applied.last_good.replace(Arc::clone(&policy));
-                self.shared.policy.store(policy);
+                self.shared.policy.store(Arc::clone(&policy));
+                if let (Some(before), Some(told)) = (&replaced, self.shared.on_prompts.get()) {
+                    told(before.prompt_policy(), policy.prompt_policy());
+                }
                 return replaced;
             }
             (Err(why), Some(last_good)) => {

@@ -5,7 +5,7 @@
 //! | held calls | store, `approval_pending` | [`inbox`] | resolve, turn end, session end, a newer hold |
 //! | the inbox's rows as readers need them | memory, `inbox_view` | [`inbox`] | the row, a lost connection |
 //! | settings as the gate needs them | memory, [`settings_view`] | [`settings`] | a change, a lost connection |
-//! | settings | store, `approval_settings` | [`settings`] | `clear-settings`, session end |
+//! | settings, prompt policy, approved rules | store, `approval_settings` | [`settings`], [`additions`] | `clear-settings`, session end |
 //! | refused roots | store, `approval_filesystem_access_denied` | [`filesystem`] | session end |
 //! | how often the watch asked | store, `approval_filesystem_access_attempts` | [`filesystem`] | turn end, session end |
 //! | decisions being carried out | memory, [`decisions`] | [`inbox`] | the harness's answer |
@@ -18,6 +18,7 @@
 //! The store is the truth. One owner per row key at a time ([`keyed_lock`]), and never across a call into the
 //! harness that could call us back.
 
+pub mod additions;
 pub mod background;
 pub mod decisions;
 mod endings;
@@ -27,6 +28,7 @@ pub mod inbox;
 mod inbox_view;
 pub mod keyed_lock;
 pub mod live_config;
+mod over_defaults;
 mod purge;
 mod reconcile;
 mod record;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use super::additions::{Cleared, fail_closed};
 use super::background::Background;
 use super::keyed_lock::{KeyGuard, KeyedLock};
 use super::live_config::LiveConfig;
@@ -13,19 +14,22 @@ use super::settings_view::{Look, SettingsView, Standing};
 use crate::clock::Deadline;
 use crate::iii::CallError;
 use crate::policy::Policy;
-use crate::policy::settings::Settings;
+use crate::policy::settings::{NotAdded, Settings};
 use crate::siblings::state::{Scope, State};
 use crate::wire::settings::{ApprovalSettings, StoredSettings};
 
 /// How much of the hook's budget reading the settings may take.
 const GATE_READ: Duration = Duration::from_millis(1_500);
 /// How long reading, or reading and writing, may take for a caller that changes settings.
-const CALLER_BUDGET: Duration = Duration::from_secs(10);
+pub(super) const CALLER_BUDGET: Duration = Duration::from_secs(10);
 
 /// How long a change may wait for the earlier ones of its session; callers give up after 30 s.
 const QUEUE_BUDGET: Duration = Duration::from_secs(25);
 /// A write without an answer may still arrive; how long it is waited for before the next change of the session.
 const LATE_WRITE: Duration = Duration::from_secs(2);
+
+/// So many rules of a session are compiled on the spot.
+const FEW_RULES: usize = 8;
 
 /// Why settings could not be read or changed.
 #[derive(Debug, Error)]
@@ -38,6 +42,9 @@ pub enum SettingsError {
         "the stored settings of this session cannot be read ({0}); `approval::clear-settings` removes them"
     )]
     Unreadable(String),
+    /// A rule cannot be added to the session's.
+    #[error(transparent)]
+    NotAdded(#[from] NotAdded),
 }
 
 /// Where settings came from.
@@ -52,10 +59,10 @@ pub enum Source {
 /// The settings of all sessions. Cheap to clone.
 #[derive(Clone)]
 pub struct SettingsKeep {
-    state: State,
-    config: LiveConfig,
+    pub(super) state: State,
+    pub(super) config: LiveConfig,
     changes: KeyedLock,
-    view: Arc<SettingsView>,
+    pub(super) view: Arc<SettingsView>,
     background: Background,
 }
 
@@ -107,14 +114,16 @@ impl SettingsKeep {
     async fn read_for_gate(&self, session_id: &str, deadline: Deadline) -> Result<Standing, CallError> {
         let (token, connection) = (self.view.token(), self.state.connection());
         let value = self.state.get(Scope::Settings, session_id, deadline).await?;
-        let standing = match StoredSettings::read(&value) {
-            StoredSettings::Record(settings) => Standing::Settings(Arc::new(settings)),
-            StoredSettings::Absent if value.is_null() => Standing::NoRecord,
+        let (is_null, narrowest) = (value.is_null(), fail_closed(&value));
+        let standing = match understood(value).await {
+            StoredSettings::Record(settings) => Standing::settings(settings),
+            StoredSettings::Additions(additions) => Standing::additions(additions),
+            StoredSettings::Absent if is_null => Standing::NoRecord,
             // Something that never was a record is no record to whoever changes settings (contract §5), but nobody
             // can say what stood there before: the gate takes the narrowest, as for a record it cannot read.
             StoredSettings::Absent | StoredSettings::Unreadable(_) => {
                 tracing::warn!(session_id, "stored settings cannot be read; the session counts as manual");
-                Standing::Settings(Arc::new(Settings::fail_closed()))
+                Standing::settings(narrowest)
             }
         };
         self.view.learn(token, connection, session_id, &standing);
@@ -124,7 +133,7 @@ impl SettingsKeep {
     /// What is in force, and where it comes from. Never writes.
     pub async fn effective(&self, session_id: &str) -> Result<(Settings, Source), SettingsError> {
         let value = self.state.get(Scope::Settings, session_id, Deadline::after(CALLER_BUDGET)).await?;
-        Ok(lenient(session_id, &value, &self.config.policy()))
+        Ok(lenient(session_id, value, &self.config.policy()).await)
     }
 
     /// Applies a change: reads strictly, makes the record from the defaults if there is none, writes once. Changes
@@ -137,32 +146,34 @@ impl SettingsKeep {
         let _turn = self.turn(session_id).await?;
         let deadline = Deadline::after(CALLER_BUDGET);
         let now = self.state.now_ms();
-        let before = match StoredSettings::read(&self.state.get(Scope::Settings, session_id, deadline).await?)
-        {
+        let defaults = || self.config.policy().default_settings(now);
+        let before = match understood(self.state.get(Scope::Settings, session_id, deadline).await?).await {
             StoredSettings::Record(settings) => settings,
-            StoredSettings::Absent => self.config.policy().default_settings(now),
+            StoredSettings::Additions(additions) => Settings { additions, ..defaults() },
+            StoredSettings::Absent => defaults(),
             StoredSettings::Unreadable(why) => return Err(SettingsError::Unreadable(why)),
         };
         let after = change(before, now);
         let (changing, connection) = (self.view.changing(session_id), self.state.connection());
         self.write(session_id, &json!(ApprovalSettings::from(after.clone())), deadline).await?;
-        changing.written(connection, Standing::Settings(Arc::new(after.clone())));
+        changing.written(connection, Standing::settings(after.clone()));
         Ok(after)
     }
 
-    /// Removes the record, readable or not; says whether there was one.
-    pub async fn clear(&self, session_id: &str) -> Result<bool, SettingsError> {
-        let _turn = self.turn(session_id).await?;
+    /// Removes the record, readable or not.
+    pub async fn clear(&self, session_id: &str) -> Result<Cleared, SettingsError> {
+        let turn = self.turn(session_id).await?;
         let deadline = Deadline::after(CALLER_BUDGET);
-        let existed = !self.state.get(Scope::Settings, session_id, deadline).await?.is_null();
+        let row = self.state.get(Scope::Settings, session_id, deadline).await?;
         let (changing, connection) = (self.view.changing(session_id), self.state.connection());
         self.state.delete(Scope::Settings, session_id, deadline).await?;
         changing.written(connection, Standing::NoRecord);
-        Ok(existed)
+        let prompts = StoredSettings::prompts_said(&row);
+        Ok(Cleared { existed: !row.is_null(), prompts, _turn: turn })
     }
 
     /// Waits for this session's earlier changes; each has a budget of its own, and many may be ahead.
-    async fn turn(&self, session_id: &str) -> Result<KeyGuard, CallError> {
+    pub(super) async fn turn(&self, session_id: &str) -> Result<KeyGuard, CallError> {
         let waiting = tokio::time::timeout(QUEUE_BUDGET, self.changes.lock(session_id));
         waiting.await.map_err(|_| CallError::Deadline {
             function_id: "state::set".to_owned(),
@@ -172,7 +183,12 @@ impl SettingsKeep {
 
     /// Writes the record; a lost answer is settled by reading what stands there. A write that is not there yet may
     /// still arrive, so the session's turn is kept for a while: it must not land on a later change.
-    async fn write(&self, session_id: &str, value: &Value, deadline: Deadline) -> Result<(), CallError> {
+    pub(super) async fn write(
+        &self,
+        session_id: &str,
+        value: &Value,
+        deadline: Deadline,
+    ) -> Result<(), CallError> {
         let budget = deadline.at_most(CALLER_BUDGET / 2);
         match self.state.swap(Scope::Settings, session_id, value, budget).await {
             Ok(_) => Ok(()),
@@ -199,17 +215,34 @@ impl SettingsKeep {
 fn in_force(standing: Standing, policy: &Policy) -> Arc<Settings> {
     match standing {
         Standing::Settings(settings) => settings,
+        Standing::Additions(additions) => additions.over(policy.defaults()),
         Standing::NoRecord => Arc::clone(policy.defaults()),
     }
 }
 
-fn lenient(session_id: &str, value: &Value, policy: &Policy) -> (Settings, Source) {
-    match StoredSettings::read(value) {
+async fn lenient(session_id: &str, value: Value, policy: &Policy) -> (Settings, Source) {
+    let narrowest = fail_closed(&value);
+    match understood(value).await {
         StoredSettings::Record(settings) => (settings, Source::Stored),
+        StoredSettings::Additions(additions) => {
+            (Settings { additions, ..policy.default_settings(0) }, Source::Defaults)
+        }
         StoredSettings::Absent => (policy.default_settings(0), Source::Defaults),
         StoredSettings::Unreadable(why) => {
             tracing::warn!(session_id, %why, "stored settings cannot be read; the session counts as manual");
-            (Settings::fail_closed(), Source::Stored)
+            (narrowest, Source::Stored)
         }
     }
+}
+
+/// What a row says. Many rules take a while to be compiled, in which a thread that serves calls would serve none.
+pub(super) async fn understood(value: Value) -> StoredSettings {
+    let rules = value.get("approved_rules").and_then(Value::as_array).map_or(0, Vec::len);
+    if rules <= FEW_RULES {
+        return StoredSettings::read(&value);
+    }
+    let elsewhere = tokio::task::spawn_blocking(move || StoredSettings::read(&value));
+    elsewhere
+        .await
+        .unwrap_or_else(|_| StoredSettings::Unreadable("approved_rules: could not be compiled".to_owned()))
 }

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::policy::settings::Settings;
+use super::over_defaults::OverDefaults;
+use crate::policy::settings::{Additions, Settings};
 
 /// An entry that is used after this is read again behind.
 const REREAD_AFTER: Duration = Duration::from_secs(5);
@@ -42,6 +43,24 @@ pub enum Standing {
     NoRecord,
     /// These settings: the record's, or the narrowest where it cannot be read.
     Settings(Arc<Settings>),
+    /// A record of additions only: for the rest the deployment's defaults are in force.
+    Additions(Arc<OverDefaults>),
+}
+
+impl Standing {
+    /// These settings.
+    pub fn settings(settings: Settings) -> Self {
+        Self::Settings(Arc::new(settings))
+    }
+
+    /// These additions and no more; no record, if there are none.
+    pub fn additions(additions: Additions) -> Self {
+        if additions.is_empty() {
+            Self::NoRecord
+        } else {
+            Self::Additions(Arc::new(OverDefaults::new(additions)))
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::background::retry_delay;
+use super::background::{retry_delay, try_again};
 use super::in_progress::Ticket;
 use super::inbox::{HoldError, Inbox, Live, REMOVAL_BUDGET};
 use super::keyed_lock::KeyGuard;
@@ -38,6 +38,19 @@ impl Slot {
             same_call: live.record.is_same_question(record),
             deciding: self.inbox.inner.decisions.under_way(&live.identity),
         }))
+    }
+
+    /// Holds nothing here: what stands here ends so, because nobody waits for it any more. What the store refuses now is
+    /// tried again behind.
+    pub async fn end(self, ending: Ending) {
+        let Some(live) = self.live else { return };
+        if self.inbox.remove_locked(&self.row, &live.identity, &ending, &self.guard).await {
+            return;
+        }
+        let (inbox, row) = (self.inbox.clone(), self.row);
+        self.inbox.inner.background.spawn(async move {
+            try_again(REMOVE_TRIES, || inbox.remove(&row, &live.identity, &ending)).await;
+        });
     }
 
     /// Writes the record and tells the listeners. When this has returned an error, no record is left behind, or is

@@ -197,3 +197,23 @@ async fn a_refused_value_keeps_the_last_good_one_and_locking_down_lasts_until_th
         "the answer was no value, so the last good one is back"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_default_prompt_policy_is_told_from_one_good_value_to_the_next_and_no_lock_down_counts() {
+    let never = json!({"value": {"prompt_policy": "never"}});
+    let engine = Scripted::default()
+        .with("configuration::get", never.clone())
+        .with("configuration::get", json!({"value": {"prompt_policy": "later"}}))
+        .with("configuration::get", never)
+        .with("configuration::get", json!({"value": {}}));
+    let config = LiveConfig::new(Configuration::new(Arc::new(engine)), Background::default());
+    let told: Arc<Mutex<Vec<_>>> = Arc::default();
+    let hears = Arc::clone(&told);
+    config.on_prompts(move |before, after| hears.lock().unwrap().push((before.as_str(), after.as_str())));
+    config.refetch().await.unwrap();
+    config.refetch().await.unwrap();
+    config.lock_down();
+    config.refetch().await.unwrap();
+    config.refetch().await.unwrap();
+    assert_eq!(*told.lock().unwrap(), [("never", "never"), ("never", "ask")]);
+}

@@ -5,6 +5,7 @@
 //! made from a value that was understood completely, or be [`Policy::locked_down`].
 
 mod affixes;
+pub mod approved_rule;
 pub mod compiled;
 pub mod constraint;
 pub mod explain;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use compiled::{Compiled, Subject};
-use settings::{Grant, GrantedBy, Mode, Settings};
+use settings::{Additions, Grant, GrantedBy, Mode, Settings};
 
 pub use constraint::MatchedConstraint;
 pub use human_only::Door;
@@ -80,8 +81,17 @@ pub fn needed(function_id: &str, arguments: &str, policy: &Policy) -> Needed {
 
 /// Decides a call: the steps of contract §1 in their order, the first that applies.
 ///
-/// `settings` are the effective ones: the session's stored record, else [`Policy::default_settings`].
+/// `settings` are the effective ones: the session's stored record, else [`Policy::default_settings`]. What would wait
+/// for a person is denied where nobody is asked.
 pub fn decide(question: &Question<'_>, settings: &Settings, policy: &Policy) -> Verdict {
+    let verdict = ladder(question, settings, policy);
+    if verdict.decision == Decision::Hold && PromptPolicy::in_force(settings, policy) == PromptPolicy::Never {
+        return Verdict::new(Decision::Deny, Because::PromptsDisabled);
+    }
+    verdict
+}
+
+fn ladder(question: &Question<'_>, settings: &Settings, policy: &Policy) -> Verdict {
     if let Some(denied) = screen(question) {
         return denied;
     }
@@ -98,11 +108,23 @@ pub fn decide(question: &Question<'_>, settings: &Settings, policy: &Policy) -> 
     {
         return Verdict::new(Decision::Continue, Because::ApprovedAlways { entry });
     }
+    if let Some(approved) = approved_rule_verdict(question, &settings.additions) {
+        return approved;
+    }
     let by_rules = || rules_verdict(question, settings.mode, policy);
     if settings.mode == Mode::Auto {
         return always_allow_verdict(question, &settings.always_allow, by_rules);
     }
     by_rules()
+}
+
+/// The first of the session's own rules that fits.
+fn approved_rule_verdict(question: &Question<'_>, additions: &Additions) -> Option<Verdict> {
+    let fits =
+        |approved: &approved_rule::ApprovedRule| approved.fits(question.function_id, question.arguments);
+    let entry = additions.approved_rules.iter().position(fits)?;
+    let rule_id = Arc::clone(&additions.approved_rules[entry].rule.rule_id);
+    Some(Verdict::new(Decision::Continue, Because::ApprovedRule { entry, rule_id }))
 }
 
 /// The first entry that counts, else the rules. A person's entry outruns the rules; a seed is a copy of one of them
@@ -307,6 +329,7 @@ fn default_settings(mode: Mode, seeds: &[Arc<str>], granted_at: i64) -> Settings
         mode_set_at: 0,
         approved_always: Vec::new(),
         always_allow: seeds.iter().map(seed).collect(),
+        additions: Additions::NONE,
     }
 }
 

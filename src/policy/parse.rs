@@ -15,6 +15,7 @@ use super::refusal::{Problem, Refusal, kind, meant, shown};
 use super::rule::Rule;
 use super::settings::Mode;
 use rule_reader::RuleReader;
+pub(super) use rule_reader::compiled;
 
 /// Longest rule list.
 pub const MAX_RULES: usize = 10_000;
@@ -140,6 +141,17 @@ fn list<'a>(name: &str, value: &'a Value, problems: &mut Vec<Problem>) -> &'a [V
         return &[];
     }
     list
+}
+
+/// One rule on its own.
+pub(super) fn rule(value: &Value) -> Result<Rule, Refusal> {
+    let mut problems = Vec::new();
+    let read = RuleReader { index: 0, value, path: Vec::new(), problems: &mut problems }.read();
+    match (Refusal::from_problems(problems), read) {
+        (None, Some(rule)) => Ok(rule),
+        (Some(refusal), _) => Err(refusal),
+        (None, None) => Err(Refusal::whole("the rule could not be understood")),
+    }
 }
 
 fn rules(value: &Value, problems: &mut Vec<Problem>) -> Vec<Rule> {

@@ -1,8 +1,11 @@
 //! A session's approval settings as plain data, and every change to them as a function (contract §5).
 //!
 //! Knows nothing of how settings are stored; `wire::settings` converts, `keep::settings` remembers. Every change takes
-//! the settings in force and gives the ones to store, so a first change starts from `Policy::default_settings`.
+//! the settings in force and gives the ones to store, so a first change starts from `Policy::default_settings`. What
+//! was added to the published settings ([`Additions`]) is changed on its own and says nothing about the rest.
 
+use super::approved_rule::ApprovedRule;
+use super::prompting::PromptPolicy;
 use super::{human_only, id, pattern};
 
 /// A session's permission mode.
@@ -66,12 +69,82 @@ pub struct Settings {
     pub approved_always: Vec<Grant>,
     /// Consulted in auto mode only.
     pub always_allow: Vec<Grant>,
+    /// What the published settings do not have.
+    pub additions: Additions,
+}
+
+/// What a session's record may say beyond the published settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Additions {
+    /// Whether anybody is asked; `None` leaves it to the deployment.
+    pub prompts: Option<PromptPolicy>,
+    /// Consulted in every mode, where `approved_always` is: remembered human decisions about one kind of call.
+    pub approved_rules: Vec<ApprovedRule>,
+}
+
+/// The most rules that one session remembers.
+pub const MAX_APPROVED_RULES: usize = 200;
+
+/// A rule could not be added to a session's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotAdded {
+    /// Another rule of the session has that name.
+    #[error("names another rule of this session")]
+    NameInUse,
+    /// There are [`MAX_APPROVED_RULES`] already.
+    #[error("the session remembers 200 rules already; remove one first")]
+    TooMany,
+}
+
+impl Additions {
+    /// Nothing added.
+    pub const NONE: Self = Self { prompts: None, approved_rules: Vec::new() };
+
+    /// Whether nothing is added.
+    pub const fn is_empty(&self) -> bool {
+        self.prompts.is_none() && self.approved_rules.is_empty()
+    }
+
+    /// The same with this prompt policy; `None` goes back to the deployment's.
+    #[must_use]
+    pub fn with_prompts(self, prompts: Option<PromptPolicy>) -> Self {
+        Self { prompts, ..self }
+    }
+
+    /// Adds a rule. One that is there under that name stays as it is, time included.
+    pub fn with_rule(mut self, rule: ApprovedRule) -> Result<Self, NotAdded> {
+        match self.approved_rules.iter().find(|known| known.rule_id() == rule.rule_id()) {
+            Some(known) if known.says_the_same(&rule) => {}
+            Some(_) => return Err(NotAdded::NameInUse),
+            None if self.approved_rules.len() >= MAX_APPROVED_RULES => return Err(NotAdded::TooMany),
+            None => self.approved_rules.push(rule),
+        }
+        Ok(self)
+    }
+
+    /// Removes the rule of that name; none is fine.
+    #[must_use]
+    pub fn without_rule(mut self, rule_id: &str) -> Self {
+        self.approved_rules.retain(|rule| rule.rule_id() != rule_id);
+        self
+    }
 }
 
 impl Settings {
     /// What is in force when the stored record cannot be read: never wider than any record could be (contract §1.4).
     pub const fn fail_closed() -> Self {
-        Self { mode: Mode::Manual, mode_set_at: 0, approved_always: Vec::new(), always_allow: Vec::new() }
+        Self {
+            mode: Mode::Manual,
+            mode_set_at: 0,
+            approved_always: Vec::new(),
+            always_allow: Vec::new(),
+            additions: Additions::NONE,
+        }
+    }
+
+    /// Whether some rule of the session's own looks at the arguments of calls of this function.
+    pub fn looks_at_arguments(&self, function_id: &str) -> bool {
+        self.additions.approved_rules.iter().any(|approved| *approved.rule.pattern == *function_id)
     }
 
     /// The same settings in another mode, stamped even if the mode was in force already.

@@ -1,7 +1,7 @@
 //! The decision as a table (`tests/cases/policy.json`, extendable by any reader), and what must hold for all inputs.
 #![allow(clippy::unwrap_used)]
 
-use super::settings::{Grant, GrantedBy};
+use super::settings::{Additions, Grant, GrantedBy};
 use super::*;
 use proptest::prelude::*;
 
@@ -34,6 +34,7 @@ pub(crate) fn settings(row: &Value, policy: &Policy) -> Settings {
         mode_set_at: 1,
         approved_always: grants(&stored["approved_always"]),
         always_allow: grants(&stored["always_allow"]),
+        additions: Additions::NONE,
     }
 }
 
@@ -107,6 +108,48 @@ fn given_a_floor_when_a_mode_or_a_grant_or_an_earlier_rule_would_open_then_it_st
         assert_eq!((denied.decision, denied.because.as_str()), (Decision::Deny, "floor"));
         assert!(denied.denial_text().contains("`no-prod` (rule 1)"), "{}", denied.denial_text());
         assert_eq!(decided(&json!({"target": "test"})).decision, Decision::Continue);
+    }
+}
+
+#[test]
+fn given_prompts_are_disabled_when_a_call_would_wait_then_it_is_denied_and_nothing_else_changes() {
+    let table: Vec<Value> = serde_json::from_str(include_str!("../../tests/cases/policy.json")).unwrap();
+    for row in table {
+        let policy = policy(&row["config"]);
+        let question = Question {
+            function_id: row["call"]["function_id"].as_str().unwrap(),
+            arguments: &row["call"]["arguments"],
+        };
+        let mut settings = settings(&row, &policy);
+        let before = decide(&question, &settings, &policy);
+        settings.additions.prompts = Some(PromptPolicy::Never);
+        let verdict = decide(&question, &settings, &policy);
+        if before.decision == Decision::Hold {
+            assert_eq!(verdict, Verdict::new(Decision::Deny, Because::PromptsDisabled), "{row}");
+        } else {
+            assert_eq!(verdict, before, "{row}");
+        }
+    }
+}
+
+#[test]
+fn a_session_s_prompt_policy_goes_before_the_deployment_s() {
+    let unattended = policy(&json!({"prompt_policy": "never", "rules": []}));
+    let decision = |prompts, policy: &Policy| {
+        let settings =
+            Settings { additions: Additions::NONE.with_prompts(prompts), ..Settings::fail_closed() };
+        decide(&Question { function_id: "a::b", arguments: &Value::Null }, &settings, policy).decision
+    };
+    assert_eq!(decision(None, &unattended), Decision::Deny);
+    assert_eq!(decision(Some(PromptPolicy::Ask), &unattended), Decision::Hold);
+    for policy in [policy(&json!({"rules": []})), Policy::locked_down()] {
+        assert_eq!(decision(None, &policy), Decision::Hold);
+        assert_eq!(decision(Some(PromptPolicy::Never), &policy), Decision::Deny);
+    }
+    let text = Verdict::new(Decision::Deny, Because::PromptsDisabled).denial_text();
+    assert!(text.contains("prompts are disabled in this session") && !text.contains('\n'), "{text}");
+    for policy in PromptPolicy::ALL {
+        assert!(!policy.statement().contains("  ") && policy.statement().ends_with('.'));
     }
 }
 

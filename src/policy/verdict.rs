@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::constraint::MatchedConstraint;
 use super::human_only::Door;
 use super::id::IdProblem;
+use super::prompting::PROMPTS_ARE_DISABLED;
 use super::refusal::shown;
 use super::rule::Action;
 use super::settings::GrantedBy;
@@ -58,6 +59,13 @@ pub enum Because {
         /// Position in `approved_always`.
         entry: usize,
     },
+    /// A rule that a person approved for the session fits it.
+    ApprovedRule {
+        /// Position in `approved_rules`.
+        entry: usize,
+        /// The rule's name.
+        rule_id: Arc<str>,
+    },
     /// An entry that counts in auto mode covers it.
     AlwaysAllow {
         /// Position in `always_allow`.
@@ -80,6 +88,8 @@ pub enum Because {
     },
     /// Nothing decided.
     NoRule,
+    /// It would have waited for a person, and nobody is asked in this session.
+    PromptsDisabled,
 }
 
 impl Because {
@@ -91,10 +101,12 @@ impl Because {
             Self::LockedDown => "locked_down",
             Self::FullMode => "full_mode",
             Self::ApprovedAlways { .. } => "approved_always",
+            Self::ApprovedRule { .. } => "approved_rule",
             Self::AlwaysAllow { .. } => "always_allow",
             Self::Rule { floor: true, .. } => "floor",
             Self::Rule { .. } => "rule",
             Self::NoRule => "no_rule",
+            Self::PromptsDisabled => "prompts_disabled",
         }
     }
 }
@@ -128,6 +140,7 @@ impl Verdict {
             Because::Rule { index, rule_id, action, constraint, .. } => {
                 rule_text(*index, rule_id, *action, constraint.as_ref())
             }
+            Because::PromptsDisabled => PROMPTS_ARE_DISABLED.to_owned(),
             other => format!("decided by {}", other.as_str()),
         }
     }

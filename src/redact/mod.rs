@@ -17,6 +17,7 @@ mod scan;
 mod shapes;
 mod text;
 mod tokens;
+mod verbatim;
 mod visible;
 
 #[cfg(test)]
@@ -28,6 +29,7 @@ use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 pub use text::{redact_text, shown};
+pub use verbatim::is_verbatim;
 pub(crate) use visible::is_hidden;
 pub use visible::{visible, visible_exact};
 

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 /// Stands where the middle of a long string was left out.
-const ELLIPSIS: char = '…';
+pub(super) const ELLIPSIS: char = '…';
 
 /// Whether a character changes what a reader sees without being seen itself: control characters (C0, C1), line and
 /// paragraph separators, bidirectional marks, zero-width and filler characters, variation selectors, tags.

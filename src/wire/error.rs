@@ -20,6 +20,11 @@ pub const STATE_UNAVAILABLE: &str = "approval/state_unavailable";
 /// The code of a decision that the harness did not take.
 pub const HARNESS_UNAVAILABLE: &str = "approval/harness_unavailable";
 
+/// The code of a rule that was to be made from a call that is not held.
+pub const NOT_HELD: &str = "approval/not_held";
+/// The code of a rule that the held call it was to be made from does not bear out.
+pub const RULE_MISMATCH: &str = "approval/rule_mismatch";
+
 /// Fields whose inside is the caller's own: nothing below them is ever named in a message.
 const OPAQUE: [&str; 5] = ["arguments", "arguments_excerpt", "metadata", "session_metadata", "details"];
 
@@ -55,6 +60,12 @@ pub enum Refusal {
     /// The harness did not take the decision; the hold is kept. Carries the cause, in a few words.
     #[error("approval/harness_unavailable: {0}")]
     HarnessUnavailable(String),
+    /// No call of that name is held in that session.
+    #[error("approval/not_held: {0}")]
+    NotHeld(String),
+    /// The record of the held call does not show that the rule fits it. Names the field of the rule.
+    #[error("approval/rule_mismatch: {0}")]
+    RuleMismatch(String),
 }
 
 impl Refusal {
@@ -64,6 +75,8 @@ impl Refusal {
             Self::InvalidPayload(_) => INVALID_PAYLOAD,
             Self::StateUnavailable(_) => STATE_UNAVAILABLE,
             Self::HarnessUnavailable(_) => HARNESS_UNAVAILABLE,
+            Self::NotHeld(_) => NOT_HELD,
+            Self::RuleMismatch(_) => RULE_MISMATCH,
         }
     }
 }

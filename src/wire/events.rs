@@ -3,6 +3,7 @@
 //! A binding is read strictly: a misspelt filter that were ignored would deliver everybody's events to one tenant.
 
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -28,13 +29,20 @@ impl BindingConfig {
     /// # Errors
     /// Anything that is not understood, named by its field.
     pub fn read(config: Option<&Value>) -> Result<Self, InvalidPayload> {
-        match config {
-            None | Some(Value::Null) => Ok(Self::default()),
-            Some(config) => decode_value(config).map_err(|invalid| match invalid.field.as_str() {
-                "payload" => InvalidPayload::new("config", invalid.what),
-                _ => invalid,
-            }),
-        }
+        read_binding(config)
+    }
+}
+
+/// Reads a binding's `config` of any kind; absent and `null` set nothing.
+pub(super) fn read_binding<T: Default + DeserializeOwned>(
+    config: Option<&Value>,
+) -> Result<T, InvalidPayload> {
+    match config {
+        None | Some(Value::Null) => Ok(T::default()),
+        Some(config) => decode_value(config).map_err(|invalid| match invalid.field.as_str() {
+            "payload" => InvalidPayload::new("config", invalid.what),
+            _ => invalid,
+        }),
     }
 }
 

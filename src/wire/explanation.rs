@@ -44,7 +44,7 @@ pub struct Rung {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub number: Option<u8>,
     /// `human_only_function`, `not_a_function_id`, `locked_down`, `floor`, `full_mode`, `approved_always`,
-    /// `always_allow`, `rule` or `no_rule`.
+    /// `approved_rule`, `always_allow`, `rule`, `no_rule` or `prompts_disabled`.
     pub name: &'static str,
 }
 
@@ -84,16 +84,22 @@ pub struct Constraint {
 }
 
 /// An entry of one of the session's lists.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Entry {
-    /// `approved_always` or `always_allow`.
+    /// `approved_always`, `approved_rules` or `always_allow`.
     pub list: &'static str,
     /// Position in it, counted from 0.
     pub index: usize,
     /// The functions it is for.
     pub pattern: String,
+    /// The name of an approved rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule_id: Option<String>,
     /// How it came there.
     pub granted_by: GrantedBy,
+    /// The conditions of an approved rule. All hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<Constraint>,
 }
 
 /// A rule that nearly decided.
@@ -120,14 +126,19 @@ pub struct Accepted {
 impl From<Explained> for Explanation {
     fn from(explained: Explained) -> Self {
         let Explained { rule, constraints, .. } = explained;
+        let (of_rule, of_entry) =
+            if rule.is_some() { (constraints, Vec::new()) } else { (Vec::new(), constraints) };
         Self {
             decision: explained.decision.as_str(),
             rung: Rung { number: explained.rung.number, name: explained.rung.name },
             reason: explained.reason,
             mode: explained.mode.into(),
             mode_source: explained.mode_source.as_str(),
-            rule: rule.map(|rule| Rule::of(rule, constraints)),
-            entry: explained.entry.map(Entry::from),
+            rule: rule.map(|rule| Rule::of(rule, of_rule)),
+            entry: explained.entry.map(|entry| Entry {
+                constraints: of_entry.into_iter().map(Constraint::from).collect(),
+                ..Entry::from(entry)
+            }),
             close: explained.close.into_iter().map(Close::from).collect(),
             accepted: explained.accepted.into_iter().map(Accepted::from).collect(),
         }
@@ -157,8 +168,8 @@ impl From<explain::Compared> for Constraint {
 
 impl From<explain::Entry> for Entry {
     fn from(entry: explain::Entry) -> Self {
-        let explain::Entry { list, index, pattern, granted_by } = entry;
-        Self { list, index, pattern, granted_by: granted_by.into() }
+        let explain::Entry { list, index, pattern, rule_id, granted_by } = entry;
+        Self { list, index, pattern, rule_id, granted_by: granted_by.into(), constraints: Vec::new() }
     }
 }
 

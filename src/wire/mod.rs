@@ -7,6 +7,7 @@
 //! `events::BindingConfig`; an older word is accepted where contract §0 lists it, and sent nowhere but to an older
 //! peer. `schema` publishes the shapes; its output is held to the published worker's by a test.
 
+pub mod approved_rules;
 pub mod config;
 pub mod denial;
 pub mod error;
@@ -17,6 +18,7 @@ pub mod harness;
 pub mod hook;
 pub mod inbox;
 pub mod lifecycle;
+pub mod prompts;
 pub mod record;
 pub mod resolve;
 pub mod schema;

@@ -7,12 +7,18 @@
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
+use crate::wire::approved_rules::{
+    ApproveRuleRequest, ApproveRuleResponse, RemoveRuleRequest, RemoveRuleResponse,
+};
 use crate::wire::events::BindingConfig;
 use crate::wire::hook::{HookInput, HookOutput};
 use crate::wire::inbox::{GetPendingRequest, GetPendingResponse, ListPendingRequest, ListPendingResponse};
 use crate::wire::lifecycle::{
     EventAck, OnConfigChangeEvent, OnConfigChangeResponse, SessionDeletedEvent, StateChangedEvent,
     TurnCompletedEvent,
+};
+use crate::wire::prompts::{
+    GetPromptPolicyRequest, PromptBindingConfig, PromptPolicyResponse, SetPromptPolicyRequest,
 };
 use crate::wire::resolve::{ResolveRequest, ResolveResponse};
 use crate::wire::settings::{
@@ -52,6 +58,16 @@ pub const ON_TURN_COMPLETED: &str = "approval::on-turn-completed";
 pub const ON_CONFIG_CHANGE: &str = "approval::on-config-change";
 /// Told of changes in the gate's own scopes; an addition to the published functions.
 pub const ON_STATE_CHANGED: &str = "approval::on-state-changed";
+/// Sets a session's prompt policy; an addition to the published functions, as are the next three.
+pub const SET_PROMPT_POLICY: &str = "approval::set-prompt-policy";
+/// Reads a session's prompt policy.
+pub const GET_PROMPT_POLICY: &str = "approval::get-prompt-policy";
+/// Approves one kind of call for a session.
+pub const APPROVE_RULE: &str = "approval::approve-rule";
+/// Forgets an approved rule.
+pub const REMOVE_RULE: &str = "approval::remove-rule";
+/// The trigger type that tells of a changed prompt policy; an addition to the published ones.
+pub const PROMPT_POLICY_CHANGED: &str = "approval::prompt-policy-changed";
 /// The trigger type that tells of a new hold.
 pub const PENDING_CREATED: &str = "approval::pending-created";
 /// The trigger type that tells of a hold's end.
@@ -87,6 +103,7 @@ pub fn functions() -> Vec<FunctionSchema> {
     functions.extend(decisions_and_inbox());
     functions.extend(settings());
     functions.extend(notices());
+    functions.extend(session_additions());
     functions.push(function::<HookInput, HookOutput>(
         GRANT_WATCH,
         "The older name of approval::filesystem-access-watch, kept for callers that know no other. Called \
@@ -95,7 +112,17 @@ pub fn functions() -> Vec<FunctionSchema> {
     functions
 }
 
-/// Both trigger types, in the order of registration.
+/// The trigger types that the published worker does not have.
+pub fn added_trigger_types() -> Vec<TriggerTypeSchema> {
+    vec![TriggerTypeSchema {
+        id: PROMPT_POLICY_CHANGED,
+        description: "Fires when it changes whether anybody is asked in a session, with the policy, the one before and a \
+                      statement for a system prompt; without a session when the deployment's default changes.",
+        config: schema_of::<PromptBindingConfig>(),
+    }]
+}
+
+/// Both published trigger types, in the order of registration.
 pub fn trigger_types() -> [TriggerTypeSchema; 2] {
     let config = schema_of::<BindingConfig>();
     [
@@ -180,6 +207,30 @@ fn settings() -> Vec<FunctionSchema> {
             CLEAR_SETTINGS,
             "Removes a session's own settings, readable or not, so that the deployment's defaults are in \
              force again.",
+        ),
+    ]
+}
+
+fn session_additions() -> Vec<FunctionSchema> {
+    vec![
+        function::<SetPromptPolicyRequest, PromptPolicyResponse>(
+            SET_PROMPT_POLICY,
+            "Says whether calls of a session wait for a person or are denied at once; without a policy the \
+             deployment's is in force again. For people only, never for agents.",
+        ),
+        function::<GetPromptPolicyRequest, PromptPolicyResponse>(
+            GET_PROMPT_POLICY,
+            "Tells whether anybody is asked in a session, where that comes from, and a statement of it for a \
+             system prompt. Changes nothing.",
+        ),
+        function::<ApproveRuleRequest, ApproveRuleResponse>(
+            APPROVE_RULE,
+            "Lets calls like a held one run without a question in its session: one function, on conditions on \
+             its arguments that the held call's record bears out. For people only, never for agents.",
+        ),
+        function::<RemoveRuleRequest, RemoveRuleResponse>(
+            REMOVE_RULE,
+            "Forgets a rule that was approved for a session. For people only, never for agents.",
         ),
     ]
 }

@@ -7,8 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::policy::settings::{self as policy, Grant, Mode, Settings};
-use crate::wire::error::{decode_value, word};
+use crate::policy::PromptPolicy;
+use crate::policy::approved_rule::ApprovedRule;
+use crate::policy::settings::{self as policy, Additions, Grant, Mode, Settings};
+use crate::wire::error::{decode_value, optional_word, word};
 
 /// What is in force for one session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +27,37 @@ pub struct ApprovalSettings {
     /// Functions that need no question in auto mode; they sleep in manual mode.
     #[serde(default)]
     pub always_allow: Vec<AlwaysAllowEntry>,
+    /// Whether anybody is asked, if the session has a say of its own. An addition to the published settings.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_word")]
+    #[schemars(skip)]
+    pub prompt_policy: Option<PromptWord>,
+    /// Rules that a person approved for the session. An addition to the published settings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub approved_rules: Vec<ApprovedRuleEntry>,
+}
+
+/// What becomes of a call that would wait for a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "PromptPolicy")]
+pub enum PromptWord {
+    /// It waits.
+    Ask,
+    /// It is denied at once.
+    Never,
+}
+
+/// One rule that a person approved for the session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovedRuleEntry {
+    /// The rule in the configuration's form, with its name.
+    pub rule: Value,
+    /// When it was added, in milliseconds since the epoch.
+    pub granted_at: i64,
+    /// How it came into the list.
+    #[serde(deserialize_with = "word")]
+    pub granted_by: GrantedBy,
 }
 
 /// How much a session may do without being asked.
@@ -69,6 +102,8 @@ pub enum StoredSettings {
     Absent,
     /// A record.
     Record(Settings),
+    /// A record that says nothing of the published settings: for them the defaults are in force.
+    Additions(Additions),
     /// A record that cannot be read. Carries the field and what is wrong with it, no value.
     Unreadable(String),
 }
@@ -79,9 +114,60 @@ impl StoredSettings {
         if !value.is_object() {
             return Self::Absent;
         }
-        match decode_value::<ApprovalSettings>(value) {
-            Ok(stored) => Self::Record(stored.into()),
-            Err(invalid) => Self::Unreadable(format!("{}: {}", invalid.field, invalid.what)),
+        let read = decode_value::<ApprovalSettings>(value)
+            .map_err(|invalid| format!("{}: {}", invalid.field, invalid.what))
+            .and_then(Settings::try_from);
+        match read {
+            Ok(settings)
+                if !settings.additions.is_empty() && PUBLISHED.iter().all(|key| value.get(key).is_none()) =>
+            {
+                Self::Additions(settings.additions)
+            }
+            Ok(settings) => Self::Record(settings),
+            Err(why) => Self::Unreadable(why),
+        }
+    }
+
+    /// What a row says of the prompt policy, whatever else is wrong with it. A word that is not understood counts as
+    /// the strict one: nothing runs under it, and it asks nobody who could let something run.
+    pub fn prompts_said(value: &Value) -> Option<PromptPolicy> {
+        match value.get("prompt_policy") {
+            None | Some(Value::Null) => None,
+            Some(word) => Some(word.as_str().and_then(PromptPolicy::parse).unwrap_or(PromptPolicy::Never)),
+        }
+    }
+
+    /// A record that says nothing of the published settings, as it is stored; `None` if it would say nothing at all.
+    pub fn of_additions(additions: &Additions) -> Option<Value> {
+        if additions.is_empty() {
+            return None;
+        }
+        let settings = Settings { additions: additions.clone(), ..Settings::fail_closed() };
+        let mut row = serde_json::to_value(ApprovalSettings::from(settings)).unwrap_or_default();
+        if let Some(fields) = row.as_object_mut() {
+            fields.retain(|key, _| !PUBLISHED.contains(&key.as_str()));
+        }
+        Some(row)
+    }
+}
+
+/// The fields of the published record.
+const PUBLISHED: [&str; 4] = ["mode", "mode_set_at", "approved_always", "always_allow"];
+
+impl From<PromptWord> for PromptPolicy {
+    fn from(word: PromptWord) -> Self {
+        match word {
+            PromptWord::Ask => Self::Ask,
+            PromptWord::Never => Self::Never,
+        }
+    }
+}
+
+impl From<PromptPolicy> for PromptWord {
+    fn from(policy: PromptPolicy) -> Self {
+        match policy {
+            PromptPolicy::Ask => Self::Ask,
+            PromptPolicy::Never => Self::Never,
         }
     }
 }
@@ -106,13 +192,12 @@ impl From<Mode> for PermissionMode {
     }
 }
 
-impl From<AlwaysAllowEntry> for Grant {
-    fn from(entry: AlwaysAllowEntry) -> Self {
-        let granted_by = match entry.granted_by {
-            GrantedBy::UserClick => policy::GrantedBy::UserClick,
-            GrantedBy::Seed => policy::GrantedBy::Seed,
-        };
-        Self { function_id: entry.function_id, granted_at: entry.granted_at, granted_by }
+impl From<GrantedBy> for policy::GrantedBy {
+    fn from(granted_by: GrantedBy) -> Self {
+        match granted_by {
+            GrantedBy::UserClick => Self::UserClick,
+            GrantedBy::Seed => Self::Seed,
+        }
     }
 }
 
@@ -125,6 +210,13 @@ impl From<policy::GrantedBy> for GrantedBy {
     }
 }
 
+impl From<AlwaysAllowEntry> for Grant {
+    fn from(entry: AlwaysAllowEntry) -> Self {
+        let granted_by = entry.granted_by.into();
+        Self { function_id: entry.function_id, granted_at: entry.granted_at, granted_by }
+    }
+}
+
 impl From<Grant> for AlwaysAllowEntry {
     fn from(grant: Grant) -> Self {
         let granted_by = grant.granted_by.into();
@@ -132,14 +224,31 @@ impl From<Grant> for AlwaysAllowEntry {
     }
 }
 
-impl From<ApprovalSettings> for Settings {
-    fn from(stored: ApprovalSettings) -> Self {
-        Self {
+impl TryFrom<ApprovalSettings> for Settings {
+    type Error = String;
+
+    /// Fails at a rule that is not understood: what was approved is not known then, so nothing is.
+    fn try_from(stored: ApprovalSettings) -> Result<Self, String> {
+        let mut additions = Additions::NONE.with_prompts(stored.prompt_policy.map(PromptPolicy::from));
+        for (index, entry) in stored.approved_rules.into_iter().enumerate() {
+            let at = |what: String| format!("approved_rules[{index}].rule: {what}");
+            let rule = ApprovedRule::understood(&entry.rule, entry.granted_at, entry.granted_by.into())
+                .map_err(|problem| at(problem.to_string()))?;
+            additions = additions.with_rule(rule).map_err(|problem| at(problem.to_string()))?;
+        }
+        Ok(Self {
             mode: stored.mode.into(),
             mode_set_at: stored.mode_set_at,
             approved_always: stored.approved_always.into_iter().map(Grant::from).collect(),
             always_allow: stored.always_allow.into_iter().map(Grant::from).collect(),
-        }
+            additions,
+        })
+    }
+}
+
+impl From<ApprovedRule> for ApprovedRuleEntry {
+    fn from(rule: ApprovedRule) -> Self {
+        Self { rule: rule.written(), granted_at: rule.granted_at, granted_by: rule.granted_by.into() }
     }
 }
 
@@ -150,6 +259,13 @@ impl From<Settings> for ApprovalSettings {
             mode_set_at: settings.mode_set_at,
             approved_always: settings.approved_always.into_iter().map(AlwaysAllowEntry::from).collect(),
             always_allow: settings.always_allow.into_iter().map(AlwaysAllowEntry::from).collect(),
+            prompt_policy: settings.additions.prompts.map(PromptWord::from),
+            approved_rules: settings
+                .additions
+                .approved_rules
+                .into_iter()
+                .map(ApprovedRuleEntry::from)
+                .collect(),
         }
     }
 }
@@ -284,6 +400,7 @@ mod tests {
                 granted_at: 2,
                 granted_by: policy::GrantedBy::Seed,
             }],
+            additions: Additions::NONE,
         };
         let told = serde_json::to_value(GetSettingsResponse {
             settings: settings.into(),
@@ -305,6 +422,72 @@ mod tests {
         prop::collection::vec(grant, 0..4)
     }
 
+    fn additions() -> impl Strategy<Value = Additions> {
+        let prompts = prop::option::of(prop::sample::select(PromptPolicy::ALL.to_vec()));
+        let rule = ("[a-z]{1,6}", "[a-z]{1,6}", any::<i64>()).prop_map(|(field, text, granted_at)| {
+            let rule = json!({"function": "shell::exec", "args": {field: {"equals": text}}});
+            ApprovedRule::understood(&rule, granted_at, policy::GrantedBy::UserClick).unwrap()
+        });
+        (prompts, prop::collection::vec(rule, 0..4)).prop_map(|(prompts, rules)| {
+            let none = Additions::NONE.with_prompts(prompts);
+            rules.into_iter().fold(none, |all, rule| all.clone().with_rule(rule).unwrap_or(all))
+        })
+    }
+
+    #[test]
+    fn a_record_of_additions_alone_says_nothing_of_the_rest() {
+        for row in [
+            json!({"prompt_policy": "never"}),
+            json!({"approved_rules": [{"rule": {"function": "a::b", "args": {"x": {"equals": 1}}}, "granted_at": 1, "granted_by": "user_click"}]}),
+        ] {
+            let StoredSettings::Additions(additions) = StoredSettings::read(&row) else { panic!("{row}") };
+            let stored = StoredSettings::of_additions(&additions).unwrap();
+            assert!(PUBLISHED.iter().all(|key| stored.get(key).is_none()), "{stored}");
+            assert_eq!(StoredSettings::read(&stored), StoredSettings::Additions(additions));
+        }
+        assert_eq!(StoredSettings::of_additions(&Additions::NONE), None);
+        for row in [
+            json!({"prompt_policy": null, "approved_rules": []}),
+            json!({"prompt_policy": "never", "mode": "auto"}),
+        ] {
+            assert!(matches!(StoredSettings::read(&row), StoredSettings::Record(_)), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_record_with_an_addition_that_is_not_understood_is_unreadable() {
+        let rules = |rule: Value| json!({"mode": "full", "approved_rules": [{"rule": rule, "granted_at": 1, "granted_by": "user_click"}]});
+        for row in [
+            json!({"mode": "full", "prompt_policy": "Never"}),
+            json!({"mode": "full", "prompt_policy": false}),
+            json!({"approved_rules": {}}),
+            json!({"approved_rules": [{}]}),
+            rules(json!("shell::exec")),
+            rules(json!({"function": "shell::*", "args": {"x": {"equals": 1}}})),
+            rules(json!({"function": "shell::exec"})),
+            rules(json!({"function": "shell::exec", "action": "deny", "args": {"x": {"equals": 1}}})),
+            rules(json!({"function": "shell::exec", "args": {"x": {"matches": "("}}})),
+            rules(json!({"function": "shell::exec", "args": {"x": {"starts_with": "a"}}})),
+        ] {
+            assert!(matches!(StoredSettings::read(&row), StoredSettings::Unreadable(_)), "{row}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_prompts_is_read_from_a_damaged_record_too() {
+        for (row, said) in [
+            (json!({"mode": "turbo"}), None),
+            (json!({"mode": "turbo", "prompt_policy": null}), None),
+            (json!({"mode": "turbo", "prompt_policy": "never"}), Some(PromptPolicy::Never)),
+            (json!({"mode": "turbo", "prompt_policy": "ask"}), Some(PromptPolicy::Ask)),
+            (json!({"prompt_policy": "later"}), Some(PromptPolicy::Never)),
+            (json!({"prompt_policy": 5}), Some(PromptPolicy::Never)),
+            (json!("garbage"), None),
+        ] {
+            assert_eq!(StoredSettings::prompts_said(&row), said, "{row}");
+        }
+    }
+
     proptest! {
         #[test]
         fn whatever_is_stored_is_read_back_the_same(
@@ -312,8 +495,9 @@ mod tests {
             mode_set_at: i64,
             approved_always in grants(),
             always_allow in grants(),
+            additions in additions(),
         ) {
-            let settings = Settings { mode, mode_set_at, approved_always, always_allow };
+            let settings = Settings { mode, mode_set_at, approved_always, always_allow, additions };
             let stored = serde_json::to_value(ApprovalSettings::from(settings.clone())).unwrap();
             prop_assert_eq!(StoredSettings::read(&stored), StoredSettings::Record(settings));
         }

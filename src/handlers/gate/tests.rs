@@ -117,6 +117,35 @@ async fn given_a_described_call_with_an_escaped_key_then_the_short_cut_sees_thro
     assert!(continues(&context, &raw(&payload("s", "c", "job::run", &json!({"command": "ls"})))));
 }
 
+#[tokio::test]
+async fn given_a_rule_of_the_session_s_own_then_the_short_cut_looks_into_the_arguments_for_it() {
+    let rule = json!({"function": "docs::read", "args": {"path": {"matches": "^notes/"}}});
+    let settings = json!({"approved_rules": [{"rule": rule, "granted_at": 1, "granted_by": "user_click"}]});
+    let context = context(json!({"rules": []}), settings).await;
+    gate(Arc::clone(&context), raw(&payload("s", "w", "docs::read", &json!({"path": "notes/a"})))).await;
+    for (function_id, arguments, expected) in [
+        ("docs::read", json!({"path": "notes/a"}), true),
+        ("docs::read", json!({"path": "secret/notes/a"}), false),
+        ("docs::read", json!("notes/a"), false),
+        ("docs::write", json!({"path": "notes/a"}), false),
+    ] {
+        let call = raw(&payload("s", "c", function_id, &arguments));
+        assert_eq!(continues(&context, &call), expected, "{}", call.get());
+    }
+}
+
+#[tokio::test]
+async fn given_nobody_is_asked_then_a_call_that_would_wait_is_denied_without_a_write() {
+    let context = context(json!({"rules": ["docs::*"], "prompt_policy": "never"}), Value::Null).await;
+    let mark = context.inbox.counts();
+    let answer = gate(Arc::clone(&context), raw(&payload("s", "c", "shell::exec", &json!({})))).await;
+    let HookOutput::Deny { reason } = answer else { panic!("{answer:?}") };
+    assert!(reason.contains("prompts are disabled"), "{reason}");
+    assert_eq!(context.inbox.counts(), mark);
+    let allowed = gate(Arc::clone(&context), raw(&payload("s", "c", "docs::read", &json!({})))).await;
+    assert_eq!(allowed, HookOutput::Continue);
+}
+
 fn settings() -> impl Strategy<Value = Value> {
     let lists =
         prop::collection::vec(prop::sample::select(&["docs::*", "docs::read", "shell::*", "*"][..]), 0..2);
@@ -129,7 +158,42 @@ fn settings() -> impl Strategy<Value = Value> {
         json!({"mode": mode, "mode_set_at": 1, "always_allow": entries(always, by),
                "approved_always": entries(approved, "user_click")})
     });
-    prop_oneof![4 => record, 1 => Just(Value::Null), 1 => Just(json!({"mode": "wide open"}))]
+    let row = prop_oneof![4 => record, 2 => Just(json!({})), 1 => Just(json!({"mode": "wide open"}))];
+    let added = (row, prompts(), approved_rules()).prop_map(|(mut row, prompts, rules)| {
+        if let Some(prompts) = prompts {
+            row["prompt_policy"] = prompts;
+        }
+        if !rules.is_empty() {
+            row["approved_rules"] = json!(rules);
+        }
+        row
+    });
+    prop_oneof![6 => added, 1 => Just(Value::Null)]
+}
+
+fn prompts() -> impl Strategy<Value = Option<Value>> {
+    prop::option::of(prop::sample::select(vec![
+        json!("ask"),
+        json!("never"),
+        json!("never"),
+        json!("later"),
+        Value::Null,
+    ]))
+}
+
+fn approved_rules() -> impl Strategy<Value = Vec<Value>> {
+    let function =
+        prop::sample::select(&["docs::read", "shell::exec", "state::set", "job::run", "shell::*"][..]);
+    let test = prop::sample::select(vec![
+        json!({"matches": "^a"}),
+        json!({"equals": "b"}),
+        json!({"equals": 1}),
+        json!({"matches": "."}),
+    ]);
+    let rule = (function, test).prop_map(|(function, test)| {
+        json!({"rule": {"function": function, "args": {"path": test}}, "granted_at": 1, "granted_by": "user_click"})
+    });
+    prop::collection::vec(rule, 0..3)
 }
 
 fn configuration() -> impl Strategy<Value = Value> {
@@ -145,8 +209,10 @@ fn configuration() -> impl Strategy<Value = Value> {
         Just(json!({"function": "docs::*", "action": "allow", "modes": ["auto"]})),
     ];
     let mode = prop::sample::select(&["manual", "auto", "full"][..]);
-    (prop::collection::vec(rule, 0..4), mode)
-        .prop_map(|(rules, mode)| json!({"default_mode": mode, "rules": rules}))
+    let prompts = prop::sample::select(&["ask", "never"][..]);
+    (prop::collection::vec(rule, 0..4), mode, prompts).prop_map(
+        |(rules, mode, prompts)| json!({"default_mode": mode, "rules": rules, "prompt_policy": prompts}),
+    )
 }
 
 fn call() -> impl Strategy<Value = Value> {

@@ -118,10 +118,13 @@ pub(super) fn close(asked: &Asked<'_>, because: &Because) -> Vec<Close> {
         Because::HumanOnly { .. } | Because::NotAFunctionId { .. } | Because::LockedDown => {
             return Vec::new();
         }
-        Because::FullMode | Because::ApprovedAlways { .. } | Because::AlwaysAllow { .. } => (Vec::new(), 0),
+        Because::FullMode
+        | Because::ApprovedAlways { .. }
+        | Because::ApprovedRule { .. }
+        | Because::AlwaysAllow { .. } => (Vec::new(), 0),
         Because::Rule { floor: true, index, .. } => (near(asked, *index, |rule| rule.floor), 0),
         Because::Rule { index, .. } => (near(asked, *index, |_| true), index + 1),
-        Because::NoRule => {
+        Because::NoRule | Because::PromptsDisabled => {
             let found = near(asked, rules.len(), |_| true);
             return if found.is_empty() { spelled_alike(asked) } else { found };
         }
@@ -174,7 +177,7 @@ pub(super) fn accepted(asked: &Asked<'_>, verdict: &Verdict) -> Vec<Accepted> {
         // No argument of an allow rule lifts a call over a floor.
         Because::Rule { floor: true, .. } => 0,
         Because::Rule { index, .. } => *index,
-        Because::NoRule => asked.policy.rules().len(),
+        Because::NoRule | Because::PromptsDisabled => asked.policy.rules().len(),
         _ => return Vec::new(),
     };
     let modes = [Mode::Manual, Mode::Auto].into_iter().filter_map(|mode| in_mode(asked, mode));

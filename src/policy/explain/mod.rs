@@ -89,12 +89,14 @@ pub struct Compared {
 /// The entry of one of the session's lists that decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// `approved_always` or `always_allow`.
+    /// `approved_always`, `approved_rules` or `always_allow`.
     pub list: &'static str,
     /// Position in it, counted from 0.
     pub index: usize,
     /// Its text, hidden characters spelled.
     pub pattern: String,
+    /// The name of an approved rule, hidden characters spelled.
+    pub rule_id: Option<String>,
     /// Who put it there.
     pub granted_by: GrantedBy,
 }
@@ -114,7 +116,7 @@ pub struct Explanation {
     pub mode_source: ModeSource,
     /// The rule that decided.
     pub rule: Option<RuleName>,
-    /// All conditions of that rule. All hold.
+    /// All conditions of that rule, or of the approved rule that decided. All hold.
     pub constraints: Vec<Compared>,
     /// The list entry that decided.
     pub entry: Option<Entry>,
@@ -152,7 +154,9 @@ pub fn explain(
         mode_source,
         rule: rule.map(|(index, rule)| RuleName::new(index, rule)),
         constraints: rule
-            .map(|(_, rule)| compared(&rule.constraints, question.arguments))
+            .map(|(_, rule)| rule)
+            .or_else(|| approved(because, settings))
+            .map(|rule| compared(&rule.constraints, question.arguments))
             .unwrap_or_default(),
         entry: entry(because, settings),
         close: close::close(&asked, because),
@@ -178,20 +182,36 @@ fn rung(because: &Because) -> Rung {
         Because::LockedDown => return Rung { number: None, name: because.as_str() },
         Because::Rule { floor: true, .. } => 5,
         Because::FullMode => 6,
-        Because::ApprovedAlways { .. } => 7,
+        Because::ApprovedAlways { .. } | Because::ApprovedRule { .. } => 7,
         Because::AlwaysAllow { .. } => 8,
-        Because::Rule { .. } | Because::NoRule => 9,
+        Because::Rule { .. } | Because::NoRule | Because::PromptsDisabled => 9,
     };
     Rung { number: Some(number), name: because.as_str() }
+}
+
+/// The rule of the session's own that decided.
+fn approved<'a>(because: &Because, settings: &'a Settings) -> Option<&'a Rule> {
+    let Because::ApprovedRule { entry, .. } = because else { return None };
+    settings.additions.approved_rules.get(*entry).map(|approved| &*approved.rule)
 }
 
 fn entry(because: &Because, settings: &Settings) -> Option<Entry> {
     let found = |list, index: usize, grants: &[Grant]| {
         let grant = grants.get(index)?;
         let pattern = visible_exact(&grant.function_id).into_owned();
-        Some(Entry { list, index, pattern, granted_by: grant.granted_by })
+        Some(Entry { list, index, pattern, rule_id: None, granted_by: grant.granted_by })
     };
     match because {
+        Because::ApprovedRule { entry, .. } => {
+            let approved = settings.additions.approved_rules.get(*entry)?;
+            Some(Entry {
+                list: "approved_rules",
+                index: *entry,
+                pattern: visible_exact(&approved.rule.pattern).into_owned(),
+                rule_id: Some(visible_exact(approved.rule_id()).into_owned()),
+                granted_by: approved.granted_by,
+            })
+        }
         Because::ApprovedAlways { entry } => found("approved_always", *entry, &settings.approved_always),
         Because::AlwaysAllow { entry, .. } => found("always_allow", *entry, &settings.always_allow),
         _ => None,

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::policy::approved_rule::ApprovedRule;
+use crate::policy::settings::Additions;
 use crate::policy::tests::properties::{arguments, good_rule, id, json_value, mode, open_settings};
 use crate::policy::tests::{policy, settings, table};
 
@@ -125,6 +127,39 @@ fn what_is_not_reached_is_told() {
     assert_eq!(close(&by_rule), [(1, "not_reached")]);
     let by_mode = explained(&config, Mode::Full, "state::set", &json!({}));
     assert_eq!((by_mode.rung.name, close(&by_mode)), ("full_mode", vec![(1, "not_reached")]));
+}
+
+#[test]
+fn an_approved_rule_is_told_with_its_name_and_its_conditions() {
+    let policy = policy(&json!({"rules": ["!shell::*"]}));
+    let rule =
+        json!({"rule_id": "builds", "function": "shell::exec", "args": {"command": {"matches": "^make "}}});
+    let rule = ApprovedRule::understood(&rule, 1, GrantedBy::UserClick).unwrap();
+    let additions = Additions::NONE.with_rule(rule).unwrap();
+    let settings = Settings { additions, ..policy.default_settings(0) };
+    let question = Question { function_id: "shell::exec", arguments: &json!({"command": "make test"}) };
+    let explanation = explain(&question, &settings, ModeSource::Default, &policy);
+    assert_eq!((explanation.decision, explanation.rung.number), (Decision::Continue, Some(7)));
+    let entry = explanation.entry.as_ref().unwrap();
+    assert_eq!((entry.list, entry.index, entry.rule_id.as_deref()), ("approved_rules", 0, Some("builds")));
+    assert_eq!(explanation.constraints[0].compared, Some(json!("make test")));
+    assert_eq!(close(&explanation), [(0, "not_reached")]);
+    assert!(explanation.reason.contains("`builds`") && explanation.reason.contains("`command` (matches)"));
+    let told = serde_json::to_value(crate::wire::explanation::Explanation::from(explanation)).unwrap();
+    assert_eq!(told["entry"]["constraints"][0]["operand"], "^make ");
+    assert!(told.get("rule").is_none());
+}
+
+#[test]
+fn where_nobody_is_asked_it_is_told_what_would_be_accepted() {
+    let config = json!({"prompt_policy": "never", "rules": [
+        {"function": "shell::*", "action": "allow", "modes": ["auto"]},
+    ]});
+    let explanation = explained(&config, Mode::Manual, "shell::exec", &json!({}));
+    assert_eq!((explanation.decision, explanation.rung.name), (Decision::Deny, "prompts_disabled"));
+    assert!(explanation.reason.contains("nobody is asked"), "{}", explanation.reason);
+    assert_eq!(close(&explanation), [(0, "mode")]);
+    assert!(matches!(explanation.accepted[..], [Accepted::InMode { mode: Mode::Auto, .. }]));
 }
 
 #[test]

@@ -29,8 +29,16 @@ pub(super) fn reason(explanation: &Explanation, because: &Because, function_id: 
         }
         Because::FullMode => "the session is in mode `full`, so rules and lists are not asked".to_owned(),
         Because::ApprovedAlways { .. } | Because::AlwaysAllow { .. } => by_entry(explanation, &called),
+        Because::ApprovedRule { rule_id, .. } => {
+            let rule_id = visible(rule_id, ID_CODE_POINTS);
+            let line = format!("rule `{rule_id}`, approved by a person for this session, allows `{called}`");
+            with_conditions(line, explanation)
+        }
         Because::Rule { .. } => by_rule(explanation, &called),
         Because::NoRule => format!("no rule decides `{called}`, so it waits for a person"),
+        Because::PromptsDisabled => {
+            format!("nothing decides `{called}` but a person, and nobody is asked in this session")
+        }
     }
 }
 
@@ -50,7 +58,11 @@ fn by_rule(explanation: &Explanation, called: &str) -> String {
         Action::Deny => "denies",
     };
     let kind = if explanation.rung.name == "floor" { "floor " } else { "" };
-    let mut line = format!("{kind}rule {} `{}` {verb} `{called}`", rule.index, rule.rule_id);
+    let line = format!("{kind}rule {} `{}` {verb} `{called}`", rule.index, rule.rule_id);
+    with_conditions(line, explanation)
+}
+
+fn with_conditions(mut line: String, explanation: &Explanation) -> String {
     for (at, one) in explanation.constraints.iter().enumerate() {
         let joint = if at == 0 { " because of" } else { " and" };
         // Writing to a string cannot fail.

@@ -270,20 +270,22 @@ impl RuleReader<'_> {
             self.problem(format!("the regex on `{field}` is longer than {MAX_REGEX_BYTES} bytes"), None);
             return None;
         }
-        let built = RegexBuilder::new(text)
-            .size_limit(MAX_REGEX_MEMORY)
-            .dfa_size_limit(MAX_REGEX_MEMORY)
-            .nest_limit(MAX_REGEX_NEST)
-            .build();
-        match built {
+        match compiled(text) {
             Ok(regex) => Some(regex),
-            Err(error) => {
+            Err(cause) => {
                 let what = format!("the regex `{}` on `{field}` does not compile", shown(text));
-                self.problem(what, Some(regex_cause(&error)));
+                self.problem(what, Some(cause));
                 None
             }
         }
     }
+}
+
+/// The regex, within the bounds for one, or why it does not compile.
+pub(in crate::policy) fn compiled(text: &str) -> Result<Regex, String> {
+    let mut builder = RegexBuilder::new(text);
+    builder.size_limit(MAX_REGEX_MEMORY).dfa_size_limit(MAX_REGEX_MEMORY).nest_limit(MAX_REGEX_NEST);
+    builder.build().map_err(|error| regex_cause(&error))
 }
 
 /// The last line of a regex error; the lines before it draw the place with carets.

@@ -193,6 +193,10 @@ fn settings(value: &Value) {
             let stored = serde_json::to_value(ApprovalSettings::from(settings.clone())).unwrap();
             assert_eq!(StoredSettings::read(&stored), StoredSettings::Record(settings));
         }
+        StoredSettings::Additions(additions) => {
+            let stored = StoredSettings::of_additions(&additions).unwrap();
+            assert_eq!(StoredSettings::read(&stored), StoredSettings::Additions(additions));
+        }
         StoredSettings::Unreadable(why) => {
             complaint(&why);
             assert!(value.is_object());
