@@ -309,12 +309,22 @@ fn registry(context: &Arc<Context>) -> Registry {
         payload_schema: None,
         provider,
     };
+    let added = schema::added_trigger_types().into_iter().filter_map(|schema| {
+        let provider: Arc<dyn iii::Provider> = match schema.id {
+            schema::ANSWERER => Arc::clone(&context.answerers) as _,
+            _ => return None,
+        };
+        Some(trigger_type(schema, provider))
+    });
     Registry {
         functions: catalogue(context),
-        trigger_types: vec![
+        trigger_types: [
             trigger_type(created, context.events.created_provider()),
             trigger_type(resolved, context.events.resolved_provider()),
-        ],
+        ]
+        .into_iter()
+        .chain(added)
+        .collect(),
         bindings: bindings(),
     }
 }

@@ -1,9 +1,10 @@
-//! Who is told: the two trigger types, their listeners, and the sending of events (contract §7).
+//! Who is told and who is asked: the trigger types, their bindings, and the sending of events (contract §7).
 //!
 //! Sending is fire-and-forget: an event is put into the connection's outbound queue in the order of the calls, so
 //! that each listener's created event is on the wire before its resolved event, and a slow listener delays nobody.
 //! The payload is serialised once, whatever the number of listeners.
 
+mod answerers;
 mod listeners;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use serde_json::Map;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
+pub use answerers::{Answerer, Answerers};
 pub use listeners::Listeners;
 
 use crate::iii::{CallError, Fire, Provider};
@@ -41,6 +43,16 @@ impl Events {
     /// All listeners of this connection are known now: the engine hands them over before it answers our announcement.
     pub fn listeners_known(&self) {
         self.known_on.store(self.engine.connection(), Ordering::Release);
+    }
+
+    /// Whether nobody listens to new holds of this session. Until all listeners are known nobody can say so.
+    pub fn nobody_hears(&self, record: &PendingApprovalRecord) -> bool {
+        self.are_known()
+            && self.created.matching(&record.session_id, record.session_metadata.as_ref()).is_empty()
+    }
+
+    fn are_known(&self) -> bool {
+        self.known_on.load(Ordering::Acquire) == self.engine.connection()
     }
 
     /// Waits until somebody listens to resolved events, at most for `patience`. After an engine's restart listeners may
@@ -86,7 +98,7 @@ impl Events {
         metadata: Option<&Map<String, Value>>,
         payload: &impl Serialize,
     ) -> bool {
-        let known = self.known_on.load(Ordering::Acquire) == self.engine.connection();
+        let known = self.are_known();
         let matching = listeners.matching(session_id, metadata);
         if matching.is_empty() {
             return known;

@@ -3,6 +3,7 @@
 //! The two hooks answer whatever happens: the gate fails closed, the watch fails open. All others refuse with one of
 //! the three codes of contract §9.
 
+mod answering;
 mod filesystem_access_watch;
 mod gate;
 mod get_pending;
@@ -19,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::events::Events;
+use crate::events::{Answerers, Events};
 use crate::iii::{ErrorBody, Function, Handler, Invocation, OnTheSpot, Reply};
 use crate::keep::background::Background;
 use crate::keep::filesystem::FilesystemKeep;
@@ -60,6 +61,10 @@ pub struct Context {
     pub granting: KeyedLock,
     /// The listeners.
     pub events: Events,
+    /// Who is asked before a person is.
+    pub answerers: Arc<Answerers>,
+    /// One call is put to answerers once at a time, however often it is delivered.
+    pub asking: KeyedLock,
     /// Work that goes on after an answer.
     pub background: Background,
     /// The configuration worker.
@@ -84,6 +89,8 @@ impl Context {
             sessions: SessionManager::new(Arc::clone(engine)),
             shell: Shell::new(configuration.clone()),
             granting: KeyedLock::default(),
+            answerers: Arc::default(),
+            asking: KeyedLock::default(),
             config,
             events,
             background,

@@ -40,6 +40,8 @@ pub enum Door {
     Deferred,
     /// A binding to the harness's hooks, beside or in place of the gate.
     Hook,
+    /// A binding to a trigger type of the gate whose listeners take part in decisions or record them.
+    OwnType,
     /// The gate's own bindings.
     OwnBinding,
     /// A worker that signs on under the gate's name.
@@ -57,6 +59,7 @@ impl Door {
             Self::FilesystemGrants => "changes file access grants",
             Self::Deferred => "arranges for a human-only function to be called",
             Self::Hook => "binds to the harness's hooks",
+            Self::OwnType => "binds to what the approval gate asks or records",
             Self::OwnBinding => "touches a binding of the approval gate",
             Self::OwnName => "takes the name of the approval gate",
         }
@@ -73,6 +76,8 @@ const OWN_BINDINGS: &str = "approval-gate/";
 const OWN_NAME: &str = "approval-gate";
 const RELEASE: &str = "harness::function::resolve";
 const HOOK_TYPES: &str = "harness::hook::";
+/// The gate's trigger types that anybody may listen to: they tell of holds, and nothing is answered.
+const TELLING_TYPES: [&str; 2] = ["approval::pending-created", "approval::pending-resolved"];
 const FILESYSTEM: [&str; 2] = ["harness::filesystem::", "harness::workspace::"];
 const FILESYSTEM_READS: [&str; 2] = ["grants", "info"];
 

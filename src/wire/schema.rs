@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
+use crate::wire::answerer::AnswererConfig;
 use crate::wire::events::BindingConfig;
 use crate::wire::hook::{HookInput, HookOutput};
 use crate::wire::inbox::{GetPendingRequest, GetPendingResponse, ListPendingRequest, ListPendingResponse};
@@ -57,6 +58,9 @@ pub const PENDING_CREATED: &str = "approval::pending-created";
 /// The trigger type that tells of a hold's end.
 pub const PENDING_RESOLVED: &str = "approval::pending-resolved";
 
+/// The trigger type whose bindings are asked before a person is; an addition to the published ones.
+pub const ANSWERER: &str = "approval::answerer";
+
 /// A function as it is registered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionSchema {
@@ -95,7 +99,7 @@ pub fn functions() -> Vec<FunctionSchema> {
     functions
 }
 
-/// Both trigger types, in the order of registration.
+/// Both published trigger types, in the order of registration.
 pub fn trigger_types() -> [TriggerTypeSchema; 2] {
     let config = schema_of::<BindingConfig>();
     [
@@ -114,6 +118,17 @@ pub fn trigger_types() -> [TriggerTypeSchema; 2] {
             config,
         },
     ]
+}
+
+/// The trigger types that the published worker does not have, behind [`trigger_types`].
+pub fn added_trigger_types() -> Vec<TriggerTypeSchema> {
+    vec![TriggerTypeSchema {
+        id: ANSWERER,
+        description: "Asks your function about a call before it waits for a person. It gets the redacted record \
+                      and answers {decision: allow, deny or pass, reason?} in time; anything else is pass. \
+                      allow counts only for functions that the configuration marks as answerable.",
+        config: schema_of::<AnswererConfig>(),
+    }]
 }
 
 fn hooks() -> Vec<FunctionSchema> {
