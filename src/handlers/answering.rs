@@ -271,3 +271,6 @@ pub(super) fn nobody_sees(context: &Context, call: &HookCall, record: &PendingAp
             .iter()
             .any(|answerer| answerer.is_about(metadata))
 }
+
+#[cfg(test)]
+mod tests;
