@@ -260,16 +260,22 @@ fn name(id: &str) -> String {
     redact::visible(id, NAME)
 }
 
-/// Whether this record would wait with nobody to see it, where the configuration asks for somebody.
-pub(super) fn nobody_sees(context: &Context, call: &HookCall, record: &PendingApprovalRecord) -> bool {
-    let metadata = record.session_metadata.as_ref();
-    context.config.policy().require_listener()
-        && context.events.nobody_hears(record)
-        && !context
-            .answerers
-            .candidates(&record.session_id, &call.function_id)
-            .iter()
-            .any(|answerer| answerer.is_about(metadata))
+/// The denial of a call that would wait with nobody to see it, where the configuration asks for somebody.
+pub(super) fn unseen(
+    context: &Context,
+    call: &HookCall,
+    record: &PendingApprovalRecord,
+) -> Option<HookOutput> {
+    if !context.config.policy().require_listener() || !context.events.nobody_hears(record) {
+        return None;
+    }
+    let answerers = context.answerers.candidates(&record.session_id, &call.function_id);
+    if answerers.iter().any(|answerer| answerer.is_about(record.session_metadata.as_ref())) {
+        return None;
+    }
+    let PendingApprovalRecord { session_id, function_id, .. } = record;
+    tracing::warn!(session_id, function_id, "a call is denied because nobody listens who could show it");
+    Some(HookOutput::deny(denial::gate_unavailable(denial::NOBODY_LISTENS)))
 }
 
 #[cfg(test)]

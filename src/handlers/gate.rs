@@ -127,8 +127,8 @@ async fn hold(
         None => context.sessions.context(&input.session_id, deadline.keeping(WRITE_RESERVE)).await,
     };
     let record = record.in_session(session);
-    if answering::nobody_sees(context, call, &record) {
-        return Ok(HookOutput::deny(denial::gate_unavailable(denial::NOBODY_LISTENS)));
+    if let Some(denied) = answering::unseen(context, call, &record) {
+        return Ok(denied);
     }
     slot.hold(record, arrival, deadline).await?;
     Ok(HookOutput::Hold)
