@@ -78,7 +78,7 @@ pub(super) enum Pass {
     NotAnswerable,
     #[error("its answer is none")]
     NoAnswer,
-    #[error("it answered an error, or could not be reached")]
+    #[error("it answered an error, or could not be asked")]
     Failed,
     #[error("it did not answer in time")]
     Silent,
@@ -88,7 +88,8 @@ pub(super) enum Pass {
     Unbound,
 }
 
-/// Puts a call that is about to be held to the answerers. An error if its turn or session ended meanwhile.
+/// Puts a call that is about to be held to the answerers. An error if its turn or session ended meanwhile, or the connection
+/// is lost.
 pub(super) async fn consult(
     context: &Context,
     call: &HookCall,
@@ -117,7 +118,7 @@ pub(super) async fn consult(
     if answerers.is_empty() {
         return Ok(consulted);
     }
-    consulted.asked = ask_in_turn(context, answerers, &PendingCreatedEvent::new(shown), call, until).await;
+    consulted.asked = ask_in_turn(context, answerers, &PendingCreatedEvent::new(shown), call, until).await?;
     consulted.output = settle(context, call, record, ticket, consulted.asked.last(), deadline).await?;
     Ok(consulted)
 }
@@ -148,14 +149,15 @@ async fn settle(
     })
 }
 
-/// Asks until one decides, the time is over, or [`MAX_ASKED`] were asked.
+/// Asks until one decides, the time is over, or [`MAX_ASKED`] were asked. An error if the connection is lost: the hook's
+/// own answer can reach nobody any more, so that nothing may come to wait for it.
 async fn ask_in_turn(
     context: &Context,
     answerers: Vec<Arc<Answerer>>,
     shown: &PendingCreatedEvent,
     call: &HookCall,
     until: Deadline,
-) -> Vec<Asked> {
+) -> Result<Vec<Asked>, HoldError> {
     let mut asked = Vec::new();
     let all = answerers.len();
     for answerer in answerers.into_iter().take(MAX_ASKED) {
@@ -164,32 +166,34 @@ async fn ask_in_turn(
         }
         let began = Instant::now();
         let said = ask(context, &answerer, shown, call, until.at_most(answerer.timeout())).await;
+        let said = said.map_err(HoldError::Unavailable)?;
         let one = Asked { answerer, said, took: began.elapsed() };
         one.report(&shown.record);
         let decided = !matches!(one.said, Said::Pass(_));
         asked.push(one);
         if decided {
-            return asked;
+            return Ok(asked);
         }
     }
     if asked.len() < all {
         let left = all - asked.len();
         tracing::warn!(session_id = shown.record.session_id, left, "not every answerer could be asked");
     }
-    asked
+    Ok(asked)
 }
 
+/// What one answerer says, as it counts. An error only if the connection is lost.
 async fn ask(
     context: &Context,
     answerer: &Arc<Answerer>,
     shown: &PendingCreatedEvent,
     call: &HookCall,
     deadline: Deadline,
-) -> Said {
-    let Some(_turn) = answerer.turn() else { return Said::Pass(Pass::Busy) };
+) -> Result<Said, CallError> {
+    let Some(_turn) = answerer.turn() else { return Ok(Said::Pass(Pass::Busy)) };
     let deadline_ms = u64::try_from(deadline.remaining().as_millis()).unwrap_or(u64::MAX);
     let Ok(data) = to_raw_value(&AnswererQuestion { record: shown, deadline_ms }) else {
-        return Said::Pass(Pass::Failed);
+        return Ok(Said::Pass(Pass::Failed));
     };
     let question = Fire {
         function_id: &answerer.function_id,
@@ -199,10 +203,11 @@ async fn ask(
     };
     let answer = match context.engine.ask(&question, deadline).await {
         Ok(answer) => answer,
-        Err(CallError::Deadline { .. }) => return Said::Pass(Pass::Silent),
-        Err(_) => return Said::Pass(Pass::Failed),
+        Err(lost @ (CallError::NotConnected | CallError::ConnectionLost { .. })) => return Err(lost),
+        Err(CallError::Deadline { .. }) => return Ok(Said::Pass(Pass::Silent)),
+        Err(_) => return Ok(Said::Pass(Pass::Failed)),
     };
-    match AnswererAnswer::read(answer.raw()) {
+    Ok(match AnswererAnswer::read(answer.raw()) {
         Err(_) => Said::Pass(Pass::NoAnswer),
         Ok(AnswererAnswer::Pass) => Said::Pass(Pass::Said),
         Ok(_) if !context.answerers.stands(answerer) => Said::Pass(Pass::Unbound),
@@ -213,7 +218,7 @@ async fn ask(
         Ok(AnswererAnswer::Deny { reason }) => {
             Said::Deny(reason.map(|reason| redact::shown(reason.trim(), REASON)))
         }
-    }
+    })
 }
 
 impl Asked {

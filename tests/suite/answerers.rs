@@ -324,6 +324,22 @@ async fn bindings_come_back_after_a_lost_connection_and_carry_their_metadata() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_lost_while_an_answerer_thinks_leaves_nothing_behind() {
+    let stage = Stage::configured(answerable()).await;
+    bind(&stage, "suite::judge", json!({"timeout_ms": 3000}), Script::Never).await;
+    for n in 0..64 {
+        let payload = hook("s_lost", &format!("c_{n}"), "shell::exec", json!({}));
+        stage.console.send(&frames::invoke(&uuid::Uuid::new_v4().to_string(), "approval::gate", &payload));
+    }
+    let questions = || async { (stage.console.heard_by("suite::judge").len() == 64).then_some(()) };
+    eventually("all questions", questions).await;
+    stage.console.serve("suite::judge", says("allow"));
+    stage.wire.cut();
+    is_asked(&stage, "again").await;
+    assert!(stage.rows(PENDING).await.iter().all(|row| row["session_id"] != "s_lost"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_is_in_time_although_nothing_else_is() {
     let stage = Stage::configured(answerable()).await;
     stage.siblings.script(SESSION_GET, Script::Never);

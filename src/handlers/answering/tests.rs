@@ -19,6 +19,7 @@ enum Script {
     Says(Value),
     SaysAfter(u64, Value),
     Fails,
+    Lost,
     Never,
 }
 
@@ -96,6 +97,7 @@ impl Engine for World {
                     }
                 }
                 Script::Fails => Err(not_found()),
+                Script::Lost => Err(CallError::ConnectionLost { function_id: function_id.to_owned() }),
                 Script::Never => {
                     tokio::time::sleep_until(deadline.instant()).await;
                     Err(CallError::Deadline { function_id: function_id.to_owned(), waited_ms: 0 })
@@ -321,6 +323,14 @@ async fn given_a_turn_that_ends_while_an_answerer_thinks_then_nothing_runs_and_n
         assert!(matches!(answer, HookOutput::Deny { .. }), "{decision}: {answer:?}");
         assert_eq!(world.held(), 0);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn given_a_connection_that_is_lost_while_an_answerer_thinks_then_nothing_comes_to_wait() {
+    let (world, context) = world(answerable()).await;
+    answerers(&world, &context, &[("a", Script::Lost), ("b", says("allow"))]);
+    assert!(matches!(ask_gate(&context, "c_1").await, HookOutput::Deny { .. }));
+    assert_eq!((world.asked_of().len(), world.held()), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
