@@ -23,7 +23,7 @@ const MAX_BINDINGS: usize = 10_000;
 /// How large one may be, in bytes of ids and config.
 const MAX_BINDING_BYTES: usize = 16 * 1024;
 /// How many questions one answerer has before it at a time.
-pub const MAX_IN_FLIGHT: usize = 64;
+const MAX_IN_FLIGHT: usize = 64;
 
 /// One answerer.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Answerer {
         self.config.timeout()
     }
 
-    /// The right to put one more question to it; `None` while it has [`MAX_IN_FLIGHT`] before it.
+    /// The right to put one more question to it; `None` while it has 64 before it.
     pub fn turn(&self) -> Option<SemaphorePermit<'_>> {
         self.free.try_acquire().ok()
     }
