@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::check::arguments::CheckArguments;
+
 /// Where an engine listens when nothing says otherwise.
 pub const DEFAULT_URL: &str = "ws://127.0.0.1:49134";
 
@@ -52,6 +54,9 @@ pub enum Command {
         #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
         timeout: u64,
     },
+    /// Look at a rules file without any engine: what would be decided about a call and why, what is wrong or doubtful,
+    /// and whether its cases hold.
+    Check(CheckArguments),
     /// Play the whole story on an engine of its own and print it: what is allowed, denied, held, decided.
     Demo,
 }

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
                 commands::call::run(&url, &function_id, &payload, timeout).await
             }
             Some(Command::Demo) => commands::demo::run().await,
+            Some(Command::Check(check)) => commands::check::run(&check),
             None if arguments.embedded => commands::embedded::run(&url, arguments.config).await,
             None => commands::worker::run(boot::Options { url, seed: arguments.config }).await,
         }

@@ -3,7 +3,11 @@
 //!
 //! It only seeds a configuration that was never stored, and a seed that cannot be used is a warning, so everything
 //! here ends in a value or in one line that names file, line and column. `${NAME}` is expanded after the YAML is
-//! parsed: what is in the environment can be a value but never structure.
+//! parsed: what is in the environment can be a value but never structure. The key `cases` is for people who test their
+//! rules, and no part of the value.
+
+pub mod cases;
+pub mod places;
 
 use std::fmt;
 use std::fs::File;
@@ -11,12 +15,12 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::Location;
 
 use crate::policy::refusal::{rule_text, shown};
 use crate::policy::{Policy, Problem, Refusal};
+use places::{Mistake, Places};
 
 /// Largest file that is read, bytes.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -72,6 +76,17 @@ impl SeedProblem {
         self.place
     }
 
+    /// All that is wrong, each with its place in the file of this text.
+    pub fn mistakes(&self, text: &str) -> Vec<Mistake> {
+        let SeedFault::Refused(refusal) = &self.fault else {
+            return vec![Mistake { place: self.place, what: self.fault.to_string() }];
+        };
+        let places = Places::of(text);
+        let mistake =
+            |problem: &Problem| Mistake { place: places.of_problem(problem), what: problem.to_string() };
+        refusal.problems().iter().map(mistake).collect()
+    }
+
     /// What is wrong.
     pub const fn fault(&self) -> &SeedFault {
         &self.fault
@@ -103,10 +118,16 @@ impl std::error::Error for SeedProblem {
 /// Reads the file and the process environment into a complete configuration value.
 pub fn read(path: &Path) -> Result<Value, SeedProblem> {
     let text = load(path).map_err(|fault| SeedProblem::new(None, fault).in_file(path))?;
-    parse(&text, &|name| std::env::var(name).ok()).map_err(|problem| problem.in_file(path))
+    parse(&text, &environment).map_err(|problem| problem.in_file(path))
 }
 
-fn load(path: &Path) -> Result<String, SeedFault> {
+/// A variable of the process, if it is set.
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// The text of a file, bounded.
+pub fn load(path: &Path) -> Result<String, SeedFault> {
     let mut bytes = Vec::new();
     // The bound is on what is read, not on what the file says of its own size: it may be a pipe.
     File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
@@ -119,24 +140,44 @@ fn load(path: &Path) -> Result<String, SeedFault> {
 /// Makes a complete configuration value from YAML text: parsed, placeholders expanded by `env`, understood by the
 /// gate, and absent fields filled with the shipped ones. Empty text is an empty object.
 pub fn parse(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Value, SeedProblem> {
-    if text.len() as u64 > MAX_BYTES {
-        return Err(SeedProblem::new(None, SeedFault::TooLarge));
+    let mut written = written(text)?;
+    if let Value::Object(fields) = &mut written {
+        fields.remove(cases::KEY);
     }
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let written: Value = yaml(text)?;
-    let written = if written.is_null() { Value::Object(Map::new()) } else { written };
-    let mut value = written.clone();
-    expand(&mut value, env).map_err(|name| {
-        let place = text.find(&format!("${{{name}}}")).map(|at| place_of(text, at));
-        SeedProblem::new(place, SeedFault::Unset(name))
-    })?;
+    let value = expanded_value(&written, text, env)?;
     if let Err(refusal) = Policy::from_value(&value) {
-        let first = refusal.problems().iter().find_map(|problem| problem.index);
-        let place = first.and_then(|index| place_of_rule(text, index));
+        let place = refusal.problems().first().and_then(|problem| Places::of(text).of_problem(problem));
         let told = refusal.retold(|problem| in_words_of_file(problem, &written, &value));
         return Err(SeedProblem::new(place, SeedFault::Refused(told)));
     }
     Ok(with_shipped_fields(value))
+}
+
+/// The file as it is written; empty text is an empty object.
+fn written(text: &str) -> Result<Value, SeedProblem> {
+    if text.len() as u64 > MAX_BYTES {
+        return Err(SeedProblem::new(None, SeedFault::TooLarge));
+    }
+    let written: Value = yaml(without_mark(text))?;
+    Ok(if written.is_null() { Value::Object(Map::new()) } else { written })
+}
+
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+fn expanded_value(
+    written: &Value,
+    text: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Value, SeedProblem> {
+    let mut value = written.clone();
+    expand(&mut value, env).map_err(|name| {
+        let text = without_mark(text);
+        let place = text.find(&format!("${{{name}}}")).map(|at| place_of(text, at));
+        SeedProblem::new(place, SeedFault::Unset(name))
+    })?;
+    Ok(value)
 }
 
 /// A problem with something that was expanded is told without the outcome: the environment may hold secrets.
@@ -222,16 +263,6 @@ fn place_of(text: &str, at: usize) -> (u64, u64) {
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     (line as u64, column as u64)
-}
-
-/// Where the rule at `index` begins, from a second reading of a text that is known to parse.
-fn place_of_rule(text: &str, index: usize) -> Option<(u64, u64)> {
-    #[derive(Deserialize)]
-    struct Places {
-        rules: Vec<Spanned<IgnoredAny>>,
-    }
-    let places: Places = yaml(text).ok()?;
-    places.rules.get(index).map(|rule| line_and_column(rule.referenced))
 }
 
 /// Expands placeholders in all strings; the error is the name of a variable that is not set.
@@ -350,6 +381,13 @@ mod tests {
     }
 
     #[test]
+    fn cases_are_no_part_of_the_value() {
+        let value = seed("rules:\n  - shell::*\ncases:\n  - {function: '${NOWHERE}', bogus: 1}\n");
+        assert_eq!(value["rules"], json!(["shell::*"]));
+        assert!(value.get("cases").is_none());
+    }
+
+    #[test]
     fn byte_order_marks_and_line_ends_of_other_systems_are_read() {
         let value = seed("\u{feff}default_mode: auto\r\nrules:\r\n  - shell::*\r\n");
         assert_eq!((&value["default_mode"], &value["rules"]), (&json!("auto"), &json!(["shell::*"])));
@@ -414,9 +452,9 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_the_gate_refuses_names_the_line_of_the_rule() {
+    fn a_value_that_the_gate_refuses_names_the_line_of_the_mistake() {
         let problem = problem("rules:\n  - shell::*\n  - function: a\n    action: alow\n");
-        assert_eq!(problem.place().map(|(line, _)| line), Some(3));
+        assert_eq!(problem.place(), Some((4, 5)));
         let text = problem.to_string();
         assert!(text.contains("rule 1") && text.contains("did you mean `allow`?"), "{text}");
         assert!(parse("default_mode: full\nbogus: 1\n", &env).unwrap_err().to_string().contains("`bogus`"));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::inbox::{Inbox, Live};
-use crate::clock::{self, Deadline};
+use crate::clock::Deadline;
 use crate::siblings::harness::Harness;
 
 /// Younger records are left alone: their turn may be parking at this very moment.
@@ -21,7 +21,7 @@ impl Inbox {
     /// Removes the records that no turn waits for; says how many. Those that were too young at first are looked at once
     /// more when they are not: after a crash the youngest are the ones in doubt.
     pub async fn reconcile(&self, harness: &Harness) -> usize {
-        let (began, connection) = (clock::now_ms(), self.inner.state.connection());
+        let (began, connection) = (self.inner.state.now_ms(), self.inner.state.connection());
         let mut removed = self.reconcile_until(harness, began - SETTLED_MS).await;
         tokio::time::sleep(SETTLED).await;
         if self.inner.state.connection() == connection {

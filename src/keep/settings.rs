@@ -10,7 +10,7 @@ use super::background::Background;
 use super::keyed_lock::{KeyGuard, KeyedLock};
 use super::live_config::LiveConfig;
 use super::settings_view::{Look, SettingsView, Standing};
-use crate::clock::{self, Deadline};
+use crate::clock::Deadline;
 use crate::iii::CallError;
 use crate::policy::Policy;
 use crate::policy::settings::Settings;
@@ -136,7 +136,7 @@ impl SettingsKeep {
     ) -> Result<Settings, SettingsError> {
         let _turn = self.turn(session_id).await?;
         let deadline = Deadline::after(CALLER_BUDGET);
-        let now = clock::now_ms();
+        let now = self.state.now_ms();
         let before = match StoredSettings::read(&self.state.get(Scope::Settings, session_id, deadline).await?)
         {
             StoredSettings::Record(settings) => settings,

@@ -12,7 +12,7 @@ use super::background::retry_delay;
 use super::in_progress::Ticket;
 use super::inbox::{HoldError, Inbox, Live, REMOVAL_BUDGET};
 use super::keyed_lock::KeyGuard;
-use crate::clock::{self, Deadline};
+use crate::clock::Deadline;
 use crate::hold::{Arrival, Ending, Standing, arrival};
 use crate::iii::CallError;
 use crate::wire::record::PendingApprovalRecord;
@@ -110,7 +110,7 @@ impl Slot {
         record: &mut PendingApprovalRecord,
         arrival: Arrival,
     ) -> Result<(), CallError> {
-        record.pending_at = clock::now_ms();
+        record.pending_at = self.inbox.inner.state.now_ms();
         let (Some(live), Arrival::Replaces(ending)) = (&self.live, arrival) else { return Ok(()) };
         record.pending_at = record.pending_at.max(live.record.pending_at.saturating_add(1));
         let deadline = Deadline::after(REMOVAL_BUDGET);

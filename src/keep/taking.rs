@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::background::{retry_delay, try_again};
 use super::inbox::{Inbox, LIST_BUDGET, Live, REMOVAL_BUDGET};
 use super::keyed_lock::KeyGuard;
-use crate::clock::{self, Deadline};
+use crate::clock::Deadline;
 use crate::hold::Ending;
 use crate::iii::CallError;
 use crate::siblings::state::Scope;
@@ -80,7 +80,7 @@ impl Inbox {
                 return Ok(false);
             }
         };
-        let marker = marker(row, &live, ending);
+        let marker = marker(row, &live, ending, self.inner.state.now_ms());
         let swapped_out = match self.swap_row(row, &marker.stored(), deadline, guard).await {
             // Our own marker came out: the store carried the swap out twice, and this is the second one's answer. The
             // first one replaced what was read above.
@@ -286,12 +286,12 @@ fn is_marker(value: &Value, identity: &str) -> bool {
 }
 
 /// The marker of a hold's end. One hold, one event id: two tries of which both took effect must not look like two ends.
-fn marker(row: &str, live: &Live, ending: &Ending) -> ResolvedMarker {
+fn marker(row: &str, live: &Live, ending: &Ending, now_ms: i64) -> ResolvedMarker {
     let event_id = live.record.event_id();
     let event = PendingResolvedEvent {
         reason: ending.reason.clone(),
         event_id: Some(event_id.clone()),
-        ..PendingResolvedEvent::of(&live.record, ending.outcome.into(), clock::now_ms())
+        ..PendingResolvedEvent::of(&live.record, ending.outcome.into(), now_ms)
     };
     ResolvedMarker::new(row, &event_id, &live.identity, event)
 }

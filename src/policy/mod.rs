@@ -6,8 +6,10 @@
 
 pub mod compiled;
 pub mod constraint;
+pub mod explain;
 pub mod human_only;
 pub mod id;
+pub mod lint;
 mod nearest;
 pub mod parse;
 pub mod pattern;

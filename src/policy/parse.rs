@@ -23,7 +23,8 @@ pub const MAX_PATTERN_BYTES: usize = 512;
 /// Longest regex text, bytes.
 pub const MAX_REGEX_BYTES: usize = 4 * 1024;
 
-const TOP_KEYS: [&str; 6] =
+/// The fields of a configuration value.
+pub const TOP_KEYS: [&str; 6] =
     ["default_mode", "rules", "grant_reask_limit", "prompt_policy", "answerable", "require_listener"];
 const MODES: [&str; 3] = [Mode::Manual.as_str(), Mode::Auto.as_str(), Mode::Full.as_str()];
 const PROMPT_POLICIES: [&str; 2] = [PromptPolicy::Ask.as_str(), PromptPolicy::Never.as_str()];
@@ -47,7 +48,8 @@ pub(super) fn parse(value: &Value) -> Result<Parsed, Refusal> {
     let mut problems = Vec::new();
     for key in fields.keys().filter(|key| !TOP_KEYS.contains(&key.as_str())).take(Refusal::MOST_PROBLEMS / 2)
     {
-        problems.push(Problem::outside(format!("unknown key `{}`", shown(key)), Some(meant(key, &TOP_KEYS))));
+        let problem = Problem::outside(format!("unknown key `{}`", shown(key)), Some(meant(key, &TOP_KEYS)));
+        problems.push(problem.at([key]));
     }
     let parsed = Parsed {
         default_mode: fields.get("default_mode").and_then(|value| default_mode(value, &mut problems)),
@@ -68,7 +70,7 @@ fn default_mode(value: &Value, problems: &mut Vec<Problem>) -> Option<Mode> {
     let mode = value.as_str().and_then(Mode::parse);
     if mode.is_none() {
         let (what, hint) = unknown_word("default_mode", value, &MODES);
-        problems.push(Problem::outside(what, hint));
+        problems.push(Problem::outside(what, hint).at(["default_mode"]));
     }
     mode
 }
@@ -77,7 +79,7 @@ fn reask_limit(value: &Value, problems: &mut Vec<Problem>) -> Option<u32> {
     let limit = value.as_u64().and_then(|limit| u32::try_from(limit).ok());
     if limit.is_none() {
         let what = format!("`grant_reask_limit` must be a whole number from 0 to {}", u32::MAX);
-        problems.push(Problem::outside(what, None));
+        problems.push(Problem::outside(what, None).at(["grant_reask_limit"]));
     }
     limit
 }
@@ -86,7 +88,7 @@ fn prompt_policy(value: &Value, problems: &mut Vec<Problem>) -> Option<PromptPol
     let policy = value.as_str().and_then(PromptPolicy::parse);
     if policy.is_none() {
         let (what, hint) = unknown_word("prompt_policy", value, &PROMPT_POLICIES);
-        problems.push(Problem::outside(what, hint));
+        problems.push(Problem::outside(what, hint).at(["prompt_policy"]));
     }
     policy
 }
@@ -94,7 +96,7 @@ fn prompt_policy(value: &Value, problems: &mut Vec<Problem>) -> Option<PromptPol
 fn require_listener(value: &Value, problems: &mut Vec<Problem>) -> Option<bool> {
     if !value.is_boolean() {
         let what = format!("`require_listener` must be true or false, not {}", kind(value));
-        problems.push(Problem::outside(what, None));
+        problems.push(Problem::outside(what, None).at(["require_listener"]));
     }
     value.as_bool()
 }
@@ -117,7 +119,8 @@ fn answerable(value: &Value, problems: &mut Vec<Problem>) -> Vec<Arc<str>> {
             },
         };
         if problems.len() < Refusal::MOST_PROBLEMS {
-            problems.push(Problem::outside(format!("entry {index} of `answerable` {what}"), None));
+            let problem = Problem::outside(format!("entry {index} of `answerable` {what}"), None);
+            problems.push(problem.at(["answerable", &index.to_string()]));
         }
     }
     patterns
@@ -127,12 +130,13 @@ fn answerable(value: &Value, problems: &mut Vec<Problem>) -> Vec<Arc<str>> {
 fn list<'a>(name: &str, value: &'a Value, problems: &mut Vec<Problem>) -> &'a [Value] {
     let Some(list) = value.as_array() else {
         let hint = Some("an empty list is written `[]`".to_owned());
-        problems.push(Problem::outside(format!("`{name}` must be a list, not {}", kind(value)), hint));
+        let what = format!("`{name}` must be a list, not {}", kind(value));
+        problems.push(Problem::outside(what, hint).at([name]));
         return &[];
     };
     if list.len() > MAX_RULES {
         let what = format!("`{name}` has {} entries, at most {MAX_RULES} are accepted", list.len());
-        problems.push(Problem::outside(what, None));
+        problems.push(Problem::outside(what, None).at([name]));
         return &[];
     }
     list
@@ -142,7 +146,7 @@ fn rules(value: &Value, problems: &mut Vec<Problem>) -> Vec<Rule> {
     list("rules", value, problems)
         .iter()
         .enumerate()
-        .filter_map(|(index, value)| RuleReader { index, value, problems }.read())
+        .filter_map(|(index, value)| RuleReader { index, value, problems, path: Vec::new() }.read())
         .collect()
 }
 

@@ -28,6 +28,9 @@ pub struct Problem {
     pub index: Option<usize>,
     /// The rule as text, clipped; empty outside the rules.
     pub rule: String,
+    /// The keys that lead to the place: from the rule inwards, or from the value where there is no rule. The last ones
+    /// need not exist. As written, so nothing to print.
+    pub path: Vec<String>,
     /// What is wrong: lower case, no full stop.
     pub what: String,
     /// What was probably meant, or what to do instead.
@@ -80,7 +83,13 @@ impl fmt::Display for Refusal {
 impl Problem {
     /// A problem outside the rules.
     pub(super) const fn outside(what: String, hint: Option<String>) -> Self {
-        Self { index: None, rule: String::new(), what, hint }
+        Self { index: None, rule: String::new(), path: Vec::new(), what, hint }
+    }
+
+    /// The same problem, found under these keys.
+    pub(super) fn at<const N: usize>(mut self, path: [&str; N]) -> Self {
+        self.path = path.map(str::to_owned).into();
+        self
     }
 }
 
@@ -147,7 +156,7 @@ impl std::io::Write for Start {
 }
 
 /// The hint for a word that is none of the known ones.
-pub(super) fn meant(typed: &str, known: &[&str]) -> String {
+pub fn meant(typed: &str, known: &[&str]) -> String {
     match nearest(typed, known) {
         Some(word) => format!("did you mean `{word}`?"),
         None => format!(
@@ -158,7 +167,7 @@ pub(super) fn meant(typed: &str, known: &[&str]) -> String {
 }
 
 /// The JSON kind of a value, with its article.
-pub(super) const fn kind(value: &Value) -> &'static str {
+pub const fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

@@ -59,8 +59,17 @@ pub struct Rule {
 impl Rule {
     /// Says whether the rule applies to a call whose function id its pattern already covers.
     pub fn applies(&self, mode: Mode, arguments: &Value) -> bool {
+        self.in_mode(mode) && self.constraints_hold(arguments)
+    }
+
+    /// Says whether the rule applies in a mode at all.
+    pub fn in_mode(&self, mode: Mode) -> bool {
         self.modes.as_ref().is_none_or(|modes| modes.contains(&mode))
-            && all_hold(&self.constraints, arguments)
+    }
+
+    /// Says whether its conditions hold for these arguments.
+    pub fn constraints_hold(&self, arguments: &Value) -> bool {
+        all_hold(&self.constraints, arguments)
     }
 
     /// Says whether the rule is copied into a session's `always_allow`: an allow that names auto mode itself and

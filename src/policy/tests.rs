@@ -5,7 +5,7 @@ use super::settings::{Grant, GrantedBy};
 use super::*;
 use proptest::prelude::*;
 
-fn policy(value: &Value) -> Policy {
+pub(crate) fn policy(value: &Value) -> Policy {
     match value {
         Value::String(word) if word == "locked_down" => Policy::locked_down(),
         other => Policy::from_value(other).unwrap(),
@@ -24,7 +24,7 @@ fn grants(value: &Value) -> Vec<Grant> {
     value.as_array().map(|list| list.iter().map(grant).collect()).unwrap_or_default()
 }
 
-fn settings(row: &Value, policy: &Policy) -> Settings {
+pub(crate) fn settings(row: &Value, policy: &Policy) -> Settings {
     let stored = &row["settings"];
     if stored == "defaults" {
         return policy.default_settings(0);
@@ -48,11 +48,16 @@ fn reason(because: &Because) -> String {
     }
 }
 
-#[test]
-fn every_row_of_the_table_is_decided_as_it_says() {
+/// The rows of the table.
+pub(crate) fn table() -> Vec<Value> {
     let table: Vec<Value> = serde_json::from_str(include_str!("../../tests/cases/policy.json")).unwrap();
     assert!(table.len() > 90, "the table has been cut short");
-    for row in table {
+    table
+}
+
+#[test]
+fn every_row_of_the_table_is_decided_as_it_says() {
+    for row in table() {
         let policy = policy(&row["config"]);
         let function_id = row["call"]["function_id"].as_str().unwrap();
         let question = Question { function_id, arguments: &row["call"]["arguments"] };
@@ -178,7 +183,7 @@ fn absent_fields_take_the_shipped_defaults_and_an_empty_list_stays() {
 pub(crate) mod properties {
     use super::*;
 
-    fn id() -> impl Strategy<Value = String> {
+    pub(crate) fn id() -> impl Strategy<Value = String> {
         prop_oneof![
             prop::sample::select(vec!["approval", "configuration", "state", "shell", "a", "ab"])
                 .prop_flat_map(|space| "[ab:]{0,4}".prop_map(move |name| format!("{space}::{name}"))),
@@ -252,7 +257,7 @@ pub(crate) mod properties {
             })
     }
 
-    fn arguments() -> impl Strategy<Value = Value> {
+    pub(crate) fn arguments() -> impl Strategy<Value = Value> {
         prop_oneof![
             Just(Value::Null),
             prop::collection::btree_map(
@@ -264,11 +269,11 @@ pub(crate) mod properties {
         ]
     }
 
-    fn mode() -> impl Strategy<Value = Mode> {
+    pub(crate) fn mode() -> impl Strategy<Value = Mode> {
         prop::sample::select(Mode::ALL.to_vec())
     }
 
-    fn open_settings(mode: Mode) -> Settings {
+    pub(crate) fn open_settings(mode: Mode) -> Settings {
         Settings::fail_closed().with_approved_always("*", 1).with_always_allow("*", 1).with_mode(mode, 1)
     }
 

@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::clock::Deadline;
+use crate::clock::{self, Deadline};
 use crate::iii::{Answer, CallError, Client, Fire};
 
 /// A boxed future, so that the seam below is object-safe.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The engine as the rest of the worker sees it. It has a second implementation in tests: a simulated engine that
-/// delays, drops, reorders and fails.
+/// What is outside, as the rest of the worker sees it: the engine, and the time. It has a second implementation in
+/// tests: a simulated engine that delays, drops, reorders and fails, in virtual time.
 pub trait Engine: Send + Sync + 'static {
     /// Calls a function and waits for its answer, at most until `deadline`.
     fn call<'a>(
@@ -49,6 +49,11 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Which connection this is; it changes with every reconnect.
     fn connection(&self) -> u64;
+
+    /// The time that records carry, in milliseconds since the Unix epoch.
+    fn now_ms(&self) -> i64 {
+        clock::now_ms()
+    }
 }
 
 impl Engine for Client {

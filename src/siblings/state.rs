@@ -66,6 +66,11 @@ impl State {
         self.engine.connection()
     }
 
+    /// The time that rows carry, in milliseconds since the Unix epoch.
+    pub fn now_ms(&self) -> i64 {
+        self.engine.now_ms()
+    }
+
     /// The row, or `Null` when there is none: a stored null is no row (contract §2).
     pub async fn get(&self, scope: Scope, key: &str, deadline: Deadline) -> Result<Value, CallError> {
         let data = json!({"scope": scope.as_str(), "key": key});

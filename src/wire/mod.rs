@@ -12,6 +12,7 @@ pub mod config;
 pub mod denial;
 pub mod error;
 pub mod events;
+pub mod explanation;
 pub mod filesystem;
 pub mod harness;
 pub mod hook;

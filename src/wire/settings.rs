@@ -116,12 +116,18 @@ impl From<AlwaysAllowEntry> for Grant {
     }
 }
 
+impl From<policy::GrantedBy> for GrantedBy {
+    fn from(granted_by: policy::GrantedBy) -> Self {
+        match granted_by {
+            policy::GrantedBy::UserClick => Self::UserClick,
+            policy::GrantedBy::Seed => Self::Seed,
+        }
+    }
+}
+
 impl From<Grant> for AlwaysAllowEntry {
     fn from(grant: Grant) -> Self {
-        let granted_by = match grant.granted_by {
-            policy::GrantedBy::UserClick => GrantedBy::UserClick,
-            policy::GrantedBy::Seed => GrantedBy::Seed,
-        };
+        let granted_by = grant.granted_by.into();
         Self { function_id: grant.function_id, granted_at: grant.granted_at, granted_by }
     }
 }

@@ -99,7 +99,9 @@ impl Engine for SimulatedEngine {
             if self.is_dead() {
                 return pending().await;
             }
+            let now_ms = self.world.now_ms();
             let mut inner = self.world.inner();
+            inner.history.went_on(now_ms, function_id, data, result.is_ok());
             inner.history.note(|| {
                 let how = result.as_ref().map_or_else(ToString::to_string, |answer| {
                     answer.value().unwrap_or_default().to_string().chars().take(160).collect()
@@ -135,6 +137,10 @@ impl Engine for SimulatedEngine {
 
     fn connection(&self) -> u64 {
         self.link().map_or(0, |link| link.number)
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.world.now_ms()
     }
 }
 

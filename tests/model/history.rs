@@ -110,6 +110,8 @@ pub struct History {
     /// Turns whose end a worker has taken note of and not cleared up yet.
     pub unfinished: Vec<(String, u64)>,
     pub runs: u64,
+    /// What happened, as one number: two runs that went alike have the same.
+    pub course: u64,
 }
 
 impl History {
@@ -121,6 +123,15 @@ impl History {
     pub fn note(&self, say: impl FnOnce() -> String) {
         if self.tracing {
             println!("{:>6} {}", self.now, say());
+        }
+    }
+
+    /// Folds an answered request into the course of this run: when, which, about what, and whether it worked. Ids that
+    /// are new in every run stay out.
+    pub fn went_on(&mut self, now_ms: i64, function: &str, data: &Value, worked: bool) {
+        let about = ["scope", "key", "session_id"].map(|name| data[name].as_str().unwrap_or_default());
+        for byte in format!("{now_ms} {function} {about:?} {worked}").bytes() {
+            self.course = (self.course ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
     }
 

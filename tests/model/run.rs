@@ -26,6 +26,8 @@ pub struct Tally {
     grown: usize,
     crashes: u64,
     cuts: u64,
+    /// What happened, as one number.
+    pub course: u64,
 }
 
 impl Tally {
@@ -39,6 +41,7 @@ impl Tally {
         self.grown += other.grown;
         self.crashes += other.crashes;
         self.cuts += other.cuts;
+        self.course ^= other.course;
     }
 
     pub fn is_worth_something(&self) -> bool {
@@ -94,6 +97,7 @@ async fn live_through(script: &Script, tracing: bool) -> Result<Tally, String> {
         grown: history.grown.len(),
         crashes: history.crashes,
         cuts: history.cuts,
+        course: history.course,
     })
 }
 

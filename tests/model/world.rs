@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::faults::Faults;
 use crate::harness::Harness;
@@ -12,6 +13,9 @@ use crate::link::Link;
 use crate::script::SESSIONS;
 use crate::store::Store;
 use crate::worker::Worker;
+
+/// When every script begins.
+const EPOCH_MS: i64 = 1_800_000_000_000;
 
 pub struct World {
     inner: Mutex<Inner>,
@@ -28,6 +32,7 @@ pub struct Inner {
     pub harness: Harness,
     pub history: History,
     pub worker: Option<Arc<Worker>>,
+    began: Instant,
     links: u64,
     generations: u64,
 }
@@ -41,6 +46,7 @@ impl World {
             harness: Harness::default(),
             history: History::default(),
             worker: None,
+            began: Instant::now(),
             links: 0,
             generations: 0,
         };
@@ -53,6 +59,12 @@ impl World {
 
     pub fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Virtual time, as what records carry.
+    pub fn now_ms(&self) -> i64 {
+        let since = self.inner().began.elapsed().as_millis();
+        EPOCH_MS + i64::try_from(since).unwrap()
     }
 
     pub fn roll(&self, purpose: &str, below: u64) -> u64 {

@@ -27,6 +27,8 @@ pub(super) struct RuleReader<'a> {
     pub index: usize,
     pub value: &'a Value,
     pub problems: &'a mut Vec<Problem>,
+    /// The keys inside the rule that lead to what is being read.
+    pub path: Vec<String>,
 }
 
 impl RuleReader<'_> {
@@ -35,7 +37,16 @@ impl RuleReader<'_> {
             return;
         }
         let rule = rule_text(self.value);
-        self.problems.push(Problem { index: Some(self.index), rule, what: what.into(), hint });
+        let path = self.path.clone();
+        self.problems.push(Problem { index: Some(self.index), rule, path, what: what.into(), hint });
+    }
+
+    /// Reads what stands under a key.
+    fn within<T>(&mut self, key: &str, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.path.push(key.to_owned());
+        let read = read(self);
+        self.path.pop();
+        read
     }
 
     /// The rule, if nothing is wrong with it.
@@ -84,25 +95,36 @@ impl RuleReader<'_> {
 
     fn long_form(&mut self, fields: &Map<String, Value>) -> Option<Rule> {
         for key in fields.keys().filter(|key| !RULE_KEYS.contains(&key.as_str())) {
-            self.problem(format!("unknown key `{}`", shown(key)), Some(meant(key, &RULE_KEYS)));
+            let what = format!("unknown key `{}`", shown(key));
+            self.within(key, |reader| reader.problem(what, Some(meant(key, &RULE_KEYS))));
         }
         // All parts are read before any absence ends the rule, so that one look shows all that is wrong.
-        let pattern = self.function(fields.get("function"));
-        let action = self.action(fields.get("action"));
-        let rule_id = fields.get("rule_id").map(|value| self.rule_id(value));
-        let modes = fields.get("modes").map(|value| self.modes(value));
-        let args = fields.get("args").map(|value| self.args(value));
-        let floor = fields.get("floor").map_or(Some(false), |value| self.floor(value, action));
+        let pattern = self.within("function", |reader| reader.function(fields.get("function")));
+        let action = self.within("action", |reader| reader.action(fields.get("action")));
+        let rule_id = self.given(fields, "rule_id", Self::rule_id);
+        let modes = self.given(fields, "modes", Self::modes);
+        let args = self.given(fields, "args", Self::args);
+        let floor = self.given(fields, "floor", |reader, value| reader.floor(value, action));
         let pattern = pattern?;
         Some(Rule {
             rule_id: rule_id.unwrap_or_else(|| Some(Arc::clone(&pattern)))?,
             action: action?,
             modes: modes.map_or(Some(None), |modes| modes.map(Some))?,
-            floor: floor?,
+            floor: floor.unwrap_or(Some(false))?,
             has_args: args.is_some(),
             constraints: args.unwrap_or_else(|| Some(Vec::new()))?,
             pattern,
         })
+    }
+
+    /// Reads a part that may be absent.
+    fn given<T>(
+        &mut self,
+        fields: &Map<String, Value>,
+        key: &str,
+        read: impl FnOnce(&mut Self, &Value) -> T,
+    ) -> Option<T> {
+        fields.get(key).map(|value| self.within(key, |reader| read(reader, value)))
     }
 
     fn pattern(&mut self, name: &str, pattern: &str) -> Option<Arc<str>> {
@@ -199,7 +221,10 @@ impl RuleReader<'_> {
             self.problem(format!("`args` must be an object, not {}", kind(value)), None);
             return None;
         };
-        let constraints: Vec<_> = fields.iter().map(|(field, value)| self.constraint(field, value)).collect();
+        let constraints: Vec<_> = fields
+            .iter()
+            .map(|(field, value)| self.within(field, |reader| reader.constraint(field, value)))
+            .collect();
         let mut constraints: Vec<Constraint> = constraints.into_iter().collect::<Option<_>>()?;
         constraints.sort_by(|left, right| left.field.cmp(&right.field));
         Some(constraints)
@@ -218,7 +243,7 @@ impl RuleReader<'_> {
         let mut known = true;
         for operator in operators.keys().filter(|key| !OPERATORS.contains(&key.as_str())) {
             let what = format!("the constraint on `{name}` has the unknown operator `{}`", shown(operator));
-            self.problem(what, Some(meant(operator, &OPERATORS)));
+            self.within(operator, |reader| reader.problem(what, Some(meant(operator, &OPERATORS))));
             known = false;
         }
         let mut entries = operators.iter();
@@ -228,8 +253,11 @@ impl RuleReader<'_> {
             }
             return None;
         };
-        let test =
-            if operator == "equals" { Test::Equals } else { Test::Matches(self.regex(&name, operand)?) };
+        let test = if operator == "equals" {
+            Test::Equals
+        } else {
+            Test::Matches(self.within(operator, |reader| reader.regex(&name, operand))?)
+        };
         Some(Constraint { field: field.into(), operand: Arc::new(operand.clone()), test })
     }
 

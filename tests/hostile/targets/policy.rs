@@ -2,9 +2,12 @@
 
 use std::sync::LazyLock;
 
+use approval_gate::policy::explain::{Explanation, ModeSource, explain};
+use approval_gate::policy::lint::lint;
 use approval_gate::policy::settings::Settings;
 use approval_gate::policy::{Because, Decision, Policy, Question, Refusal, decide, screen};
 use approval_gate::seed;
+use approval_gate::seed::cases;
 use approval_gate::wire::config::configuration_schema;
 use approval_gate::wire::settings::StoredSettings;
 use serde_json::{Value, json};
@@ -43,6 +46,7 @@ pub fn rules(bytes: &[u8]) {
         let question = Question { function_id, arguments };
         let verdict = decide(&question, &stored, &policy);
         one_line(&verdict.denial_text());
+        explained(&question, &stored, &policy, verdict.decision);
         if let Some(denied) = screen(&question) {
             assert_eq!((denied.decision, &denied), (Decision::Deny, &verdict));
             continue;
@@ -50,6 +54,21 @@ pub fn rules(bytes: &[u8]) {
         assert_eq!(decide(&question, &stored, &Policy::locked_down()).decision, Decision::Hold);
         by_rules_alone(&question, config, &policy);
     }
+    if policy.rules().len() <= TAKEN_APART {
+        let rules = policy.rules().len();
+        for lint in lint(&policy).found {
+            assert!(lint.index.is_none_or(|index| index < rules));
+            one_line(&lint.what);
+        }
+    }
+}
+
+/// An explanation decides as the gate does, and stays short.
+fn explained(question: &Question<'_>, settings: &Settings, policy: &Policy, decision: Decision) {
+    let explanation = explain(question, settings, ModeSource::Stored, policy);
+    assert_eq!(explanation.decision, decision);
+    assert!(explanation.close.len() <= Explanation::MOST && explanation.accepted.len() <= Explanation::MOST);
+    one_line(&explanation.reason);
 }
 
 /// The first rule that fits decides, however long the list is.
@@ -99,6 +118,11 @@ pub fn seed_file(bytes: &[u8]) {
         "MODE" => Some("auto".to_owned()),
         _ => Some(VARIABLE.to_owned()),
     };
+    for mistake in cases::parse(&text, &environment).err().into_iter().flatten() {
+        one_line(&mistake.what);
+        assert!(!mistake.what.contains(VARIABLE) || text.contains("zqsecret"), "{}", mistake.what);
+        assert!(mistake.place.is_none_or(|(line, column)| line > 0 && column > 0));
+    }
     match seed::parse(&text, &environment) {
         Ok(value) => {
             assert!(Policy::from_value(&value).is_ok(), "a seed that the gate would refuse: {value}");
