@@ -309,24 +309,16 @@ fn registry(context: &Arc<Context>) -> Registry {
         payload_schema: None,
         provider,
     };
-    let added = schema::added_trigger_types().into_iter().filter_map(|schema| {
-        let provider: Arc<dyn iii::Provider> = match schema.id {
-            schema::ANSWERER => Arc::clone(&context.answerers) as _,
-            _ => return None,
-        };
-        Some(trigger_type(schema, provider))
-    });
-    Registry {
-        functions: catalogue(context),
-        trigger_types: [
-            trigger_type(created, context.events.created_provider()),
-            trigger_type(resolved, context.events.resolved_provider()),
-        ]
-        .into_iter()
-        .chain(added)
-        .collect(),
-        bindings: bindings(),
+    let mut trigger_types = vec![
+        trigger_type(created, context.events.created_provider()),
+        trigger_type(resolved, context.events.resolved_provider()),
+    ];
+    for added in schema::added_trigger_types() {
+        if let Some(provider) = context.events.added_provider(added.id) {
+            trigger_types.push(trigger_type(added, provider));
+        }
     }
+    Registry { functions: catalogue(context), trigger_types, bindings: bindings() }
 }
 
 /// The watch's id and globs are what tells the harness that filesystem access can be asked for at all.

@@ -23,6 +23,7 @@ use crate::iii::{CallError, Fire, Provider};
 use crate::siblings::SharedEngine;
 use crate::wire::events::{PendingCreatedEvent, PendingResolvedEvent};
 use crate::wire::record::PendingApprovalRecord;
+use crate::wire::schema::ANSWERER;
 
 /// The events. Cheap to clone.
 #[derive(Clone)]
@@ -30,6 +31,7 @@ pub struct Events {
     engine: SharedEngine,
     created: Arc<Listeners>,
     resolved: Arc<Listeners>,
+    answerers: Arc<Answerers>,
     /// The connection on which all listeners have been told to us. On a new one they come one by one.
     known_on: Arc<AtomicU64>,
 }
@@ -37,7 +39,13 @@ pub struct Events {
 impl Events {
     /// Without listeners yet.
     pub fn new(engine: SharedEngine) -> Self {
-        Self { engine, created: Arc::default(), resolved: Arc::default(), known_on: Arc::default() }
+        Self {
+            engine,
+            created: Arc::default(),
+            resolved: Arc::default(),
+            answerers: Arc::default(),
+            known_on: Arc::default(),
+        }
     }
 
     /// All listeners of this connection are known now: the engine hands them over before it answers our announcement.
@@ -69,6 +77,16 @@ impl Events {
     /// The provider of `approval::pending-resolved`.
     pub fn resolved_provider(&self) -> Arc<dyn Provider> {
         Arc::clone(&self.resolved) as Arc<dyn Provider>
+    }
+
+    /// The provider of a trigger type that the published worker does not have.
+    pub fn added_provider(&self, trigger_type: &str) -> Option<Arc<dyn Provider>> {
+        (trigger_type == ANSWERER).then(|| Arc::clone(&self.answerers) as Arc<dyn Provider>)
+    }
+
+    /// Who is asked before a person is.
+    pub fn answerers(&self) -> &Answerers {
+        &self.answerers
     }
 
     /// Which connection events go out on at this moment.

@@ -98,7 +98,7 @@ pub(super) async fn consult(
     deadline: Deadline,
 ) -> Result<Consulted, HoldError> {
     let mut consulted = Consulted::default();
-    let mut answerers = context.answerers.candidates(&record.session_id, &call.function_id);
+    let mut answerers = context.events.answerers().candidates(&record.session_id, &call.function_id);
     if answerers.is_empty() || context.config.policy().is_locked_down() {
         return Ok(consulted);
     }
@@ -210,7 +210,7 @@ async fn ask(
     Ok(match AnswererAnswer::read(answer.raw()) {
         Err(_) => Said::Pass(Pass::NoAnswer),
         Ok(AnswererAnswer::Pass) => Said::Pass(Pass::Said),
-        Ok(_) if !context.answerers.stands(answerer) => Said::Pass(Pass::Unbound),
+        Ok(_) if !context.events.answerers().stands(answerer) => Said::Pass(Pass::Unbound),
         Ok(AnswererAnswer::Allow) if !context.config.policy().is_answerable(&call.function_id) => {
             Said::Pass(Pass::NotAnswerable)
         }
@@ -274,7 +274,7 @@ pub(super) fn unseen(
     if !context.config.policy().require_listener() || !context.events.nobody_hears(record) {
         return None;
     }
-    let answerers = context.answerers.candidates(&record.session_id, &call.function_id);
+    let answerers = context.events.answerers().candidates(&record.session_id, &call.function_id);
     if answerers.iter().any(|answerer| answerer.is_about(record.session_metadata.as_ref())) {
         return None;
     }

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::events::{Answerers, Events};
+use crate::events::Events;
 use crate::iii::{ErrorBody, Function, Handler, Invocation, OnTheSpot, Reply};
 use crate::keep::background::Background;
 use crate::keep::filesystem::FilesystemKeep;
@@ -61,8 +61,6 @@ pub struct Context {
     pub granting: KeyedLock,
     /// The listeners.
     pub events: Events,
-    /// Who is asked before a person is.
-    pub answerers: Arc<Answerers>,
     /// One call is put to answerers once at a time, however often it is delivered.
     pub asking: KeyedLock,
     /// Work that goes on after an answer.
@@ -89,7 +87,6 @@ impl Context {
             sessions: SessionManager::new(Arc::clone(engine)),
             shell: Shell::new(configuration.clone()),
             granting: KeyedLock::default(),
-            answerers: Arc::default(),
             asking: KeyedLock::default(),
             config,
             events,

@@ -19,6 +19,7 @@ mod registration;
 #[cfg(test)]
 mod tests;
 
+use kind::Kind;
 use serde_json::Value;
 
 use super::pattern;
@@ -40,8 +41,8 @@ pub enum Door {
     Deferred,
     /// A binding to the harness's hooks, beside or in place of the gate.
     Hook,
-    /// A binding to a trigger type of the gate whose listeners take part in decisions or record them.
-    OwnType,
+    /// A binding to what the gate tells or asks other workers, beyond the two published events.
+    Listener,
     /// The gate's own bindings.
     OwnBinding,
     /// A worker that signs on under the gate's name.
@@ -59,7 +60,7 @@ impl Door {
             Self::FilesystemGrants => "changes file access grants",
             Self::Deferred => "arranges for a human-only function to be called",
             Self::Hook => "binds to the harness's hooks",
-            Self::OwnType => "binds to what the approval gate asks or records",
+            Self::Listener => "binds to what the approval gate tells or asks other workers",
             Self::OwnBinding => "touches a binding of the approval gate",
             Self::OwnName => "takes the name of the approval gate",
         }
@@ -76,8 +77,10 @@ const OWN_BINDINGS: &str = "approval-gate/";
 const OWN_NAME: &str = "approval-gate";
 const RELEASE: &str = "harness::function::resolve";
 const HOOK_TYPES: &str = "harness::hook::";
-/// The gate's trigger types that anybody may listen to: they tell of holds, and nothing is answered.
-const TELLING_TYPES: [&str; 2] = ["approval::pending-created", "approval::pending-resolved"];
+/// Trigger types of the gate's own.
+const OWN_TYPES: &str = "approval::";
+/// Those of them that the published worker has, and to which anybody may bind.
+const OPEN_TYPES: [&str; 2] = ["approval::pending-created", "approval::pending-resolved"];
 const FILESYSTEM: [&str; 2] = ["harness::filesystem::", "harness::workspace::"];
 const FILESYSTEM_READS: [&str; 2] = ["grants", "info"];
 
@@ -86,9 +89,30 @@ pub fn door(function_id: &str, arguments: &Value) -> Option<Door> {
     door_of_id(function_id).or_else(|| described::door_of_arguments(function_id, arguments))
 }
 
-/// Says whether the arguments of this function could open a door that its id alone does not.
-pub fn looks_at_arguments(function_id: &str) -> bool {
-    kind::Kind::of(function_id) != kind::Kind::Plain
+/// Says whether arguments, given as JSON text, could open a door that the function's id alone does not. Coarse, and
+/// never blind: arguments that are not looked at open none, nor does any part of them.
+pub fn looks_at_arguments(function_id: &str, arguments: &str) -> bool {
+    match Kind::of(function_id) {
+        Kind::Plain => false,
+        Kind::Registration => true,
+        Kind::StateWrite | Kind::Deferral => kind::creates(function_id) || may_spell_a_door(arguments),
+    }
+}
+
+/// Whether one of the words stands in a text, in any case, without which no write, call or registration is a door.
+/// Escapes could spell anything, and so could letters that are capitals of others.
+fn may_spell_a_door(text: &str) -> bool {
+    const WORDS: [&[u8]; 6] = [b"approval", b"configuration", b"harness", b"register", b"bind", b"subscribe"];
+    let text = text.as_bytes();
+    text.iter().enumerate().any(|(at, byte)| match byte {
+        b'\\' | 0x80.. => true,
+        // No further than to the first letter for nearly all of them.
+        b'a'..=b's' | b'A'..=b'S' => WORDS.iter().any(|word| {
+            byte | 0x20 == word[0]
+                && text[at..].get(..word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word))
+        }),
+        _ => false,
+    })
 }
 
 /// The door of an id that is human-only whatever its arguments.

@@ -133,7 +133,7 @@ async fn world(configuration: Value) -> (Arc<World>, Arc<Context>) {
 fn bind(context: &Context, id: &str, config: Value) {
     let bind =
         Bind { id: id.into(), function_id: format!("f::{id}"), config, metadata: None, namespace: None };
-    let answerers: &Answerers = &context.answerers;
+    let answerers: &Answerers = context.events.answerers();
     answerers.bind(bind).unwrap();
 }
 
@@ -299,7 +299,7 @@ async fn given_a_binding_that_ends_or_changes_while_it_is_asked_then_its_answer_
             answerers(&world, &context, &[("a", Script::SaysAfter(500, json!({"decision": decision})))]);
             let ends = async {
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                context.answerers.unbind("a");
+                context.events.answerers().unbind("a");
                 if replaced {
                     bind(&context, "a", json!({"session_id": "other"}));
                 }
@@ -381,7 +381,7 @@ async fn a_slow_answerer_gathers_no_crowd() {
     assert!(answers.iter().all(|answer| *answer == HookOutput::Hold));
     assert_eq!(world.asked_of().len(), 64);
     assert_eq!(began.elapsed(), Duration::from_secs(1));
-    let answerer = context.answerers.candidates("s", "shell::exec").remove(0);
+    let answerer = context.events.answerers().candidates("s", "shell::exec").remove(0);
     let turns: Vec<_> = std::iter::from_fn(|| answerer.turn()).collect();
     assert_eq!(turns.len(), 64, "each turn ended with its question");
     assert!(context.asking.is_empty());

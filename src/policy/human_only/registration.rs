@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::fields::{targets, text};
 use super::kind::{self, Kind};
 use super::{
-    Door, HOOK_TYPES, OWN_BINDINGS, OWN_NAME, TELLING_TYPES, door_of_id, holds_decisions, is_human_only,
+    Door, HOOK_TYPES, OPEN_TYPES, OWN_BINDINGS, OWN_NAME, OWN_TYPES, holds_decisions, is_human_only,
 };
 
 /// Functions in this namespace register and bind for everybody.
@@ -48,8 +48,8 @@ pub(super) fn door_of_binding(fields: &Map<String, Value>, signs_on: bool) -> Op
     if text("trigger_type").starts_with(HOOK_TYPES) {
         return Some(Door::Hook);
     }
-    if asks_or_records(text("trigger_type")) {
-        return Some(Door::OwnType);
+    if text("trigger_type").starts_with(OWN_TYPES) && !OPEN_TYPES.contains(&text("trigger_type")) {
+        return Some(Door::Listener);
     }
     if text("id").starts_with(OWN_BINDINGS) {
         return Some(Door::OwnBinding);
@@ -58,12 +58,6 @@ pub(super) fn door_of_binding(fields: &Map<String, Value>, signs_on: bool) -> Op
         return Some(Door::OwnName);
     }
     None
-}
-
-/// Whether a trigger type of the gate does more than tell of holds: who is bound to one takes part in decisions or keeps
-/// their record.
-fn asks_or_records(trigger_type: &str) -> bool {
-    door_of_id(trigger_type) == Some(Door::Approval) && !TELLING_TYPES.contains(&trigger_type)
 }
 
 /// The door of a registration of which this is some argument.
