@@ -109,9 +109,15 @@ fn both_trigger_types_have_the_published_binding_schema() {
 }
 
 #[test]
-fn only_the_listed_trigger_types_are_added() {
-    let added: Vec<_> = added_trigger_types().into_iter().map(|added| added.id).collect();
-    assert_eq!(added, ["approval::prompt-policy-changed"]);
+fn the_added_trigger_types_are_these_and_say_no_to_unknown_fields() {
+    let added = added_trigger_types();
+    assert_eq!(
+        added.iter().map(|added| added.id).collect::<Vec<_>>(),
+        ["approval::answerer", "approval::prompt-policy-changed"]
+    );
+    for added in added {
+        assert_eq!(added.config["additionalProperties"], false, "{}", added.id);
+    }
 }
 
 #[test]

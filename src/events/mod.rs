@@ -1,9 +1,10 @@
-//! Who is told: the trigger types, their listeners, and the sending of events (contract §7).
+//! Who is told and who is asked: the trigger types, their bindings, and the sending of events (contract §7).
 //!
 //! Sending is fire-and-forget: an event is put into the connection's outbound queue in the order of the calls, so
 //! that each listener's created event is on the wire before its resolved event, and a slow listener delays nobody.
 //! The payload is serialised once, whatever the number of listeners.
 
+mod answerers;
 mod listeners;
 mod prompts;
 
@@ -16,6 +17,7 @@ use serde_json::Map;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
+pub use answerers::{Answerer, Answerers};
 use listeners::Listener;
 pub use listeners::Listeners;
 
@@ -23,7 +25,7 @@ use crate::iii::{CallError, Fire, Provider};
 use crate::siblings::SharedEngine;
 use crate::wire::events::{PendingCreatedEvent, PendingResolvedEvent};
 use crate::wire::record::PendingApprovalRecord;
-use crate::wire::schema::PROMPT_POLICY_CHANGED;
+use crate::wire::schema::{ANSWERER, PROMPT_POLICY_CHANGED};
 
 /// The events. Cheap to clone.
 #[derive(Clone)]
@@ -32,6 +34,7 @@ pub struct Events {
     created: Arc<Listeners>,
     resolved: Arc<Listeners>,
     prompts: Arc<Listeners>,
+    answerers: Arc<Answerers>,
     /// The connection on which all listeners have been told to us. On a new one they come one by one.
     known_on: Arc<AtomicU64>,
 }
@@ -44,6 +47,7 @@ impl Events {
             created: Arc::default(),
             resolved: Arc::default(),
             prompts: Arc::new(Listeners::by_session_only()),
+            answerers: Arc::default(),
             known_on: Arc::default(),
         }
     }
@@ -51,6 +55,16 @@ impl Events {
     /// All listeners of this connection are known now: the engine hands them over before it answers our announcement.
     pub fn listeners_known(&self) {
         self.known_on.store(self.engine.connection(), Ordering::Release);
+    }
+
+    /// Whether nobody listens to new holds of this session. Until all listeners are known nobody can say so.
+    pub fn nobody_hears(&self, record: &PendingApprovalRecord) -> bool {
+        self.are_known()
+            && self.created.matching(&record.session_id, record.session_metadata.as_ref()).is_empty()
+    }
+
+    fn are_known(&self) -> bool {
+        self.known_on.load(Ordering::Acquire) == self.engine.connection()
     }
 
     /// Waits until somebody listens to resolved events, at most for `patience`. After an engine's restart listeners may
@@ -71,7 +85,16 @@ impl Events {
 
     /// The provider of a trigger type that the published worker does not have.
     pub fn added_provider(&self, trigger_type: &str) -> Option<Arc<dyn Provider>> {
-        (trigger_type == PROMPT_POLICY_CHANGED).then(|| Arc::clone(&self.prompts) as Arc<dyn Provider>)
+        match trigger_type {
+            PROMPT_POLICY_CHANGED => Some(Arc::clone(&self.prompts) as Arc<dyn Provider>),
+            ANSWERER => Some(Arc::clone(&self.answerers) as Arc<dyn Provider>),
+            _ => None,
+        }
+    }
+
+    /// Who is asked before a person is.
+    pub fn answerers(&self) -> &Answerers {
+        &self.answerers
     }
 
     /// Which connection events go out on at this moment.
@@ -105,7 +128,7 @@ impl Events {
     }
 
     fn send_to(&self, matching: Vec<Arc<Listener>>, payload: &impl Serialize) -> bool {
-        let known = self.known_on.load(Ordering::Acquire) == self.engine.connection();
+        let known = self.are_known();
         if matching.is_empty() {
             return known;
         }

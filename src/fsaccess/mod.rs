@@ -98,6 +98,9 @@ pub enum StandDown {
     /// Rung 7: this call has been asked about as often as is allowed.
     #[error("the call has been asked about often enough")]
     AskedOften,
+    /// Rung 8: the configuration wants somebody to be told, and nobody listens.
+    #[error("nobody listens who could show the request")]
+    NobodyListens,
 }
 
 /// How loudly a stand-down is to be logged.
@@ -116,9 +119,11 @@ impl StandDown {
     pub fn severity(self) -> Severity {
         match self {
             Self::InsideWorkspace => Severity::Error,
-            Self::WholeDisk | Self::DisguisedRoot | Self::PlaceholderRoot | Self::ForgedRequest => {
-                Severity::Warn
-            }
+            Self::WholeDisk
+            | Self::DisguisedRoot
+            | Self::PlaceholderRoot
+            | Self::ForgedRequest
+            | Self::NobodyListens => Severity::Warn,
             _ => Severity::Quiet,
         }
     }

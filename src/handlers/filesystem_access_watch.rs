@@ -102,13 +102,19 @@ async fn ask(
         .attempts(&key, &input.turn_id, deadline)
         .await
         .map_err(|error| unavailable(&error))?;
-    if asked >= i64::from(context.config.policy().grant_reask_limit()) {
+    let policy = context.config.policy();
+    if asked >= i64::from(policy.grant_reask_limit()) {
         return Err(StandDown::AskedOften);
+    }
+    let session = context.sessions.context(&input.session_id, deadline.keeping(WRITE_RESERVE)).await;
+    let record = record.in_session(session);
+    // Answerers are not asked about folders, so that only listeners count.
+    if policy.require_listener() && context.events.nobody_hears(&record) {
+        return Err(StandDown::NobodyListens);
     }
     let count = context.filesystem.count(&key, &input.turn_id, asked + 1, deadline).await;
     count.map_err(|error| unavailable(&error))?;
-    let session = context.sessions.context(&input.session_id, deadline.keeping(WRITE_RESERVE)).await;
-    slot.hold(record.in_session(session), arrival, deadline).await.map_err(|error| unavailable(&error))
+    slot.hold(record, arrival, deadline).await.map_err(|error| unavailable(&error))
 }
 
 /// The session's workspace, in either vocabulary (contract §0).

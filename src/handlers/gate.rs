@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Context, unattended};
+use super::{Context, answering, unattended};
 use crate::clock::Deadline;
 use crate::hold::{Arrival, HoldKey, MAX_ID_BYTES, check_id};
 use crate::keep::in_progress::Ticket;
 use crate::keep::inbox::HoldError;
-use crate::policy::{self, Because, Decision, Needed, Question};
+use crate::policy::{self, Because, Decision, Needed, Policy, Question, Verdict};
 use crate::wire::denial;
 use crate::wire::error::{InvalidPayload, decode};
 use crate::wire::hook::{HookCall, HookGlance, HookInput, HookOutput};
@@ -70,9 +70,7 @@ pub(super) async fn gate(context: Arc<Context>, payload: Box<RawValue>) -> HookO
         Err(bad) => return does_not_fit(bad.field, bad.problem),
     };
     let ticket = context.inbox.arrived(&input.session_id, &input.turn_id);
-    let policy = context.config.policy();
-    let settings = context.settings.for_gate(&input.session_id, &policy, deadline).await;
-    let verdict = policy::decide(&question, &settings, &policy);
+    let (_, verdict) = judge(&context, &input.session_id, call, deadline).await;
     match verdict.decision {
         Decision::Continue => HookOutput::Continue,
         Decision::Deny if verdict.because == Because::PromptsDisabled => {
@@ -87,6 +85,20 @@ pub(super) async fn gate(context: Arc<Context>, payload: Box<RawValue>) -> HookO
             }
         },
     }
+}
+
+/// The verdict on a call by the policy and the settings of this moment, and that policy.
+pub(super) async fn judge(
+    context: &Context,
+    session_id: &str,
+    call: &HookCall,
+    deadline: Deadline,
+) -> (Arc<Policy>, Verdict) {
+    let policy = context.config.policy();
+    let settings = context.settings.for_gate(session_id, &policy, deadline).await;
+    let question = Question { function_id: &call.function_id, arguments: &call.arguments };
+    let verdict = policy::decide(&question, &settings, &policy);
+    (policy, verdict)
 }
 
 fn does_not_fit(field: &str, what: &str) -> HookOutput {
@@ -105,6 +117,10 @@ async fn hold(
     if context.inbox.was_released(&record) {
         return Ok(HookOutput::Continue);
     }
+    let consulted = answering::consult(context, call, &record, &ticket, deadline).await?;
+    if let Some(answer) = consulted.output {
+        return Ok(answer);
+    }
     let slot = context.inbox.open(key, ticket, deadline).await?;
     // Once more, because a decision may have been taken while we waited for the key.
     if context.inbox.was_released(&record) {
@@ -114,8 +130,15 @@ async fn hold(
     if arrival == Arrival::Redelivery {
         return Ok(HookOutput::Hold);
     }
-    let session = context.sessions.context(&input.session_id, deadline.keeping(WRITE_RESERVE)).await;
-    slot.hold(record.in_session(session), arrival, deadline).await?;
+    let session = match consulted.session {
+        Some(known) => known,
+        None => context.sessions.context(&input.session_id, deadline.keeping(WRITE_RESERVE)).await,
+    };
+    let record = record.in_session(session);
+    if let Some(denied) = answering::unseen(context, call, &record) {
+        return Ok(denied);
+    }
+    slot.hold(record, arrival, deadline).await?;
     Ok(HookOutput::Hold)
 }
 

@@ -3,6 +3,7 @@
 //! The two hooks answer whatever happens: the gate fails closed, the watch fails open. All others refuse with one of
 //! the codes of contract §9, or one of those that an addition has.
 
+mod answering;
 mod approved_rules;
 mod filesystem_access_watch;
 mod gate;
@@ -63,6 +64,8 @@ pub struct Context {
     pub granting: KeyedLock,
     /// The listeners.
     pub events: Events,
+    /// One call is put to answerers once at a time, however often it is delivered.
+    pub asking: KeyedLock,
     /// Work that goes on after an answer.
     pub background: Background,
     /// The configuration worker.
@@ -89,6 +92,7 @@ impl Context {
             sessions: SessionManager::new(Arc::clone(engine)),
             shell: Shell::new(configuration.clone()),
             granting: KeyedLock::default(),
+            asking: KeyedLock::default(),
             config,
             events,
             background,

@@ -33,7 +33,7 @@ struct Current {
     connection: AtomicU64,
 }
 
-/// A call that nobody waits for.
+/// A call of the function that somebody has bound. Nobody waits for a fired one; an asked one is answered.
 #[derive(Debug, Clone, Copy)]
 pub struct Fire<'a> {
     /// The function to call.
@@ -59,13 +59,30 @@ impl Client {
         data: &T,
         deadline: Deadline,
     ) -> Result<Answer, CallError> {
+        let frame = |invocation_id| invoke_frame(function_id, data, Some(invocation_id), None, None);
+        self.answered(function_id, frame, deadline).await
+    }
+
+    /// As [`Client::call`], of the function that somebody has bound: where it lives and with what it was bound.
+    pub async fn ask(&self, question: &Fire<'_>, deadline: Deadline) -> Result<Answer, CallError> {
+        let &Fire { function_id, data, metadata, namespace } = question;
+        let frame = |invocation_id| invoke_frame(function_id, data, Some(invocation_id), metadata, namespace);
+        self.answered(function_id, frame, deadline).await
+    }
+
+    async fn answered(
+        &self,
+        function_id: &str,
+        frame: impl FnOnce(Uuid) -> Result<String, CallError>,
+        deadline: Deadline,
+    ) -> Result<Answer, CallError> {
         let started = Instant::now();
         if started >= deadline.instant() {
             return Err(CallError::Deadline { function_id: function_id.to_owned(), waited_ms: 0 });
         }
         let link = self.link().ok_or(CallError::NotConnected)?;
         let invocation_id = Uuid::new_v4();
-        let frame = invoke_frame(function_id, data, Some(invocation_id), None, None)?;
+        let frame = frame(invocation_id)?;
         let mut waiter = link.calls.expect(invocation_id).ok_or(CallError::NotConnected)?;
         link.send(Message::text(frame))?;
         let outcome = tokio::time::timeout_at(deadline.instant(), waiter.outcome()).await;
@@ -182,6 +199,24 @@ mod tests {
         assert_eq!(error, CallError::Deadline { function_id: "f".into(), waited_ms: 50 });
         assert!(!error.never_sent());
         assert_eq!(client.pending_calls(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_goes_where_its_function_was_bound_and_leaves_nothing_behind() {
+        let (client, link) = connected();
+        let data = RawValue::from_string("{\"a\":1}".into()).unwrap();
+        let metadata = RawValue::from_string("{\"m\":2}".into()).unwrap();
+        let question =
+            Fire { function_id: "f", data: &data, metadata: Some(&metadata), namespace: Some("n") };
+        let error = client.ask(&question, Deadline::after_ms(50)).await.unwrap_err();
+        assert_eq!(error, CallError::Deadline { function_id: "f".into(), waited_ms: 50 });
+        assert_eq!(client.pending_calls(), 0);
+        link.outbound.finish();
+        let sent = link.outbound.take().await.unwrap();
+        let frame: serde_json::Value = serde_json::from_str(sent[0].to_text().unwrap()).unwrap();
+        assert_eq!((&frame["data"], &frame["metadata"]), (&json!({"a": 1}), &json!({"m": 2})));
+        assert_eq!(frame["namespace"], "n");
+        assert!(frame["invocation_id"].is_string() && frame.get("action").is_none());
     }
 
     #[tokio::test]

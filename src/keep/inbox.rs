@@ -156,6 +156,21 @@ impl Inbox {
         Ok(Slot { inbox: self.clone(), row, ticket, guard, live })
     }
 
+    /// Whether this very call waits already, whatever is asked about it and whatever is being decided. Looks without the
+    /// key's lock, so it is true of this moment only.
+    pub async fn holds_call_of(
+        &self,
+        record: &PendingApprovalRecord,
+        deadline: Deadline,
+    ) -> Result<bool, CallError> {
+        let row = record.row();
+        let value = match self.inner.view.known(self.inner.state.connection(), &row) {
+            Known::Empty => return Ok(false),
+            Known::Unknown => self.inner.state.get(Scope::Pending, &row, deadline).await?,
+        };
+        Ok(Live::read(&value).is_some_and(|live| live.record.is_same_call(record)))
+    }
+
     /// Whether a person has just released the call of this record.
     pub fn was_released(&self, record: &PendingApprovalRecord) -> bool {
         record.digest.as_ref().is_some_and(|digest| self.inner.released.contains(digest))

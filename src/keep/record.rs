@@ -75,10 +75,15 @@ impl PendingApprovalRecord {
         }
     }
 
-    /// Whether the other record was made by the same delivery of the same question (contract §2). A record of an
-    /// older worker has no digest; then its visible parts have to do.
+    /// Whether the other record was made by the same delivery of the same question (contract §2).
     pub fn is_same_question(&self, other: &Self) -> bool {
-        let same_call = match (&self.digest, &other.digest) {
+        self.is_same_call(other) && self.kind == other.kind && self.access_request == other.access_request
+    }
+
+    /// Whether the other record was made by the same call, whatever is asked about it. A record of an older worker has no
+    /// digest; then its visible parts have to do.
+    pub fn is_same_call(&self, other: &Self) -> bool {
+        match (&self.digest, &other.digest) {
             (Some(one), Some(two)) => one == two,
             _ => {
                 self.session_id == other.session_id
@@ -87,8 +92,7 @@ impl PendingApprovalRecord {
                     && self.function_id == other.function_id
                     && self.arguments_excerpt == other.arguments_excerpt
             }
-        };
-        same_call && self.kind == other.kind && self.access_request == other.access_request
+        }
     }
 
     /// Which hold it is. A row of an older worker is known by its content.

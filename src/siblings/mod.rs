@@ -32,6 +32,18 @@ pub trait Engine: Send + Sync + 'static {
         deadline: Deadline,
     ) -> BoxFuture<'a, Result<Answer, CallError>>;
 
+    /// As [`Engine::call`], of the function that somebody has bound. A stand-in without bindings of its own calls it plainly.
+    fn ask<'a>(
+        &'a self,
+        question: &'a Fire<'a>,
+        deadline: Deadline,
+    ) -> BoxFuture<'a, Result<Answer, CallError>> {
+        Box::pin(async move {
+            let data: Value = serde_json::from_str(question.data.get()).unwrap_or_default();
+            self.call(question.function_id, &data, deadline).await
+        })
+    }
+
     /// Fires and forgets, in the order of the calls.
     fn fire(&self, event: &Fire<'_>) -> Result<(), CallError>;
 
@@ -52,6 +64,14 @@ impl Engine for Client {
         deadline: Deadline,
     ) -> BoxFuture<'a, Result<Answer, CallError>> {
         Box::pin(Client::call(self, function_id, data, deadline))
+    }
+
+    fn ask<'a>(
+        &'a self,
+        question: &'a Fire<'a>,
+        deadline: Deadline,
+    ) -> BoxFuture<'a, Result<Answer, CallError>> {
+        Box::pin(Client::ask(self, question, deadline))
     }
 
     fn fire(&self, event: &Fire<'_>) -> Result<(), CallError> {

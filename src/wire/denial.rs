@@ -122,6 +122,18 @@ pub fn gate_unavailable(cause: &str) -> String {
     )
 }
 
+/// The causes of [`gate_unavailable`] for a call that nobody would see waiting.
+pub const NOBODY_LISTENS: &str = "no worker that shows or answers waiting calls is connected for this session, and an operator has to start one";
+
+/// The reason of a call that an answerer denied. Its own words, and its function, have been made fit to be shown.
+pub fn denied_by_answerer(function_id: &str, reason: Option<&str>) -> String {
+    let said = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!(
+        "the answerer `{function_id}`, which is asked before a person is, denied this call{said}; do not repeat it \
+         unchanged, choose another way"
+    )
+}
+
 /// The reason of a hook payload that does not fit. Only the field is named.
 pub fn payload_does_not_fit(invalid: &InvalidPayload) -> String {
     format!("the gate could not read this call, so it was not allowed: {}: {}", invalid.field, invalid.what)
@@ -169,6 +181,9 @@ mod tests {
         let reason = filesystem_access_denied("/data/in");
         assert!(reason.contains("filesystem access") && reason.contains("/data/in"));
         assert!(gate_unavailable("state did not answer").contains("gate_unavailable"));
+        let reason = denied_by_answerer("mine::judge", Some("not today"));
+        assert!(reason.contains("answerer `mine::judge`") && reason.contains("denied this call: not today;"));
+        assert!(denied_by_answerer("mine::judge", None).contains("denied this call;"));
         assert!(payload_does_not_fit(&InvalidPayload::new("call.id", "missing")).contains("call.id"));
     }
 }

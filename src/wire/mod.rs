@@ -2,11 +2,12 @@
 //!
 //! Every derive below is a promise to somebody outside, so nothing here decides anything: shapes, strict and lenient
 //! readers, and the texts that go with them. `hook` faces the harness's hook chain, `inbox`, `resolve`, `settings`,
-//! `lifecycle` and `events` are our own functions and trigger types, `record`, `settings` and `filesystem` are what lies
+//! `lifecycle`, `events` and `answerer` are our own functions and trigger types, `record`, `settings` and `filesystem` are what lies
 //! in state, `harness`, `session` and `shell` are what we ask of siblings. Unknown fields are ignored everywhere but in
-//! `events::BindingConfig`; an older word is accepted where contract §0 lists it, and sent nowhere but to an older
+//! `events::BindingConfig` and `answerer`; an older word is accepted where contract §0 lists it, and sent nowhere but to an older
 //! peer. `schema` publishes the shapes; its output is held to the published worker's by a test.
 
+pub mod answerer;
 pub mod approved_rules;
 pub mod config;
 pub mod denial;

@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
+use crate::wire::answerer::AnswererConfig;
 use crate::wire::approved_rules::{
     ApproveRuleRequest, ApproveRuleResponse, RemoveRuleRequest, RemoveRuleResponse,
 };
@@ -73,6 +74,9 @@ pub const PENDING_CREATED: &str = "approval::pending-created";
 /// The trigger type that tells of a hold's end.
 pub const PENDING_RESOLVED: &str = "approval::pending-resolved";
 
+/// The trigger type whose bindings are asked before a person is; an addition to the published ones.
+pub const ANSWERER: &str = "approval::answerer";
+
 /// A function as it is registered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionSchema {
@@ -112,16 +116,6 @@ pub fn functions() -> Vec<FunctionSchema> {
     functions
 }
 
-/// The trigger types that the published worker does not have.
-pub fn added_trigger_types() -> Vec<TriggerTypeSchema> {
-    vec![TriggerTypeSchema {
-        id: PROMPT_POLICY_CHANGED,
-        description: "Fires when it changes whether anybody is asked in a session, with the policy, the one before and a \
-                      statement for a system prompt; without a session when the deployment's default changes.",
-        config: schema_of::<PromptBindingConfig>(),
-    }]
-}
-
 /// Both published trigger types, in the order of registration.
 pub fn trigger_types() -> [TriggerTypeSchema; 2] {
     let config = schema_of::<BindingConfig>();
@@ -139,6 +133,25 @@ pub fn trigger_types() -> [TriggerTypeSchema; 2] {
                           aborted when the turn or session ended or a newer hold took its place. Clear \
                           prompts and badges on it.",
             config,
+        },
+    ]
+}
+
+/// The trigger types that the published worker does not have, behind [`trigger_types`].
+pub fn added_trigger_types() -> Vec<TriggerTypeSchema> {
+    vec![
+        TriggerTypeSchema {
+            id: ANSWERER,
+            description: "Asks your function about a call before it waits for a person. It gets the redacted record \
+                          and answers {decision: allow, deny or pass, reason?} in time; anything else is pass. \
+                          allow counts only for functions that the configuration marks as answerable.",
+            config: schema_of::<AnswererConfig>(),
+        },
+        TriggerTypeSchema {
+            id: PROMPT_POLICY_CHANGED,
+            description: "Fires when it changes whether anybody is asked in a session, with the policy, the one before \
+                          and a statement for a system prompt; without a session when the deployment's default changes.",
+            config: schema_of::<PromptBindingConfig>(),
         },
     ]
 }

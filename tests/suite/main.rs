@@ -8,6 +8,7 @@
 #![allow(clippy::needless_pass_by_value, clippy::match_bool, clippy::match_same_arms)]
 #![allow(clippy::semicolon_if_nothing_returned, clippy::struct_field_names, clippy::type_complexity)]
 
+mod answerers;
 mod approved_rules;
 mod boot;
 mod events;

@@ -1,5 +1,5 @@
-//! Who takes part in the demo: a local engine, the worker, and one more worker that offers pretend functions and
-//! listens to both trigger types. Also the bookkeeping of what was checked.
+//! Who takes part in the demo: a local engine, the worker, and one more worker that offers pretend functions, listens
+//! to both trigger types and answers in a person's place. Also the bookkeeping of what was checked.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl Stage {
             engine.url(),
             "demo",
             env!("CARGO_PKG_VERSION"),
-            "pretend functions and listeners",
+            "pretend functions, listeners and an answerer",
         );
         let (client, peer) = iii::start(peer, |_| registry, Arc::new(|_, _| Box::pin(async { Ok(()) })));
         becomes_ready(peer.status(), "the demo's own worker").await?;
@@ -139,7 +139,7 @@ async fn becomes_ready(mut status: watch::Receiver<Status>, who: &str) -> Result
     }
 }
 
-/// The second worker: two ordinary functions and two listeners.
+/// The second worker: ordinary functions, two listeners, and an answerer.
 fn cast(seen: &Seen, announce: watch::Sender<usize>) -> Registry {
     let announce = Arc::new(announce);
     let function = |id: &'static str, description: &str, answer: Value| Function {
@@ -151,23 +151,32 @@ fn cast(seen: &Seen, announce: watch::Sender<usize>) -> Registry {
         handler: noting(id, answer, Arc::clone(seen), Arc::clone(&announce)),
         on_the_spot: None,
     };
-    let binding = |id: &str, trigger_type: &str, function_id: &str| Binding {
+    let binding = |id: &str, trigger_type: &str, function_id: &str, config: Value| Binding {
         id: format!("demo/{id}"),
         trigger_type: trigger_type.to_owned(),
         function_id: function_id.to_owned(),
-        config: json!({"session_id": "s_demo"}),
+        config,
     };
+    let ours = json!({"session_id": "s_demo"});
     Registry {
         functions: vec![
             function("clock::now", "tells the time", json!({"now": "noon"})),
             function("deploy::run", "deploys, or would", json!({"deployed": true})),
+            function("db::vacuum", "tidies a database, or would", json!({"tidied": true})),
+            function("demo::judge", "knows when maintenance is welcome", json!({"decision": "allow"})),
             function("demo::on-created", "hears of new holds", Value::Null),
             function("demo::on-resolved", "hears of decisions", Value::Null),
         ],
         trigger_types: Vec::new(),
         bindings: vec![
-            binding("created", "approval::pending-created", "demo::on-created"),
-            binding("resolved", "approval::pending-resolved", "demo::on-resolved"),
+            binding("created", "approval::pending-created", "demo::on-created", ours.clone()),
+            binding("resolved", "approval::pending-resolved", "demo::on-resolved", ours),
+            binding(
+                "judge",
+                "approval::answerer",
+                "demo::judge",
+                json!({"functions": ["db::vacuum", "db::migrate"]}),
+            ),
         ],
     }
 }

@@ -11,6 +11,7 @@ pub(super) async fn play(stage: &mut Stage) -> Result<(), String> {
     held_and_allowed(stage).await?;
     held_and_denied(stage).await?;
     remembered(stage).await?;
+    answered(stage).await?;
     folder_once(stage).await?;
     folder_for_the_session(stage).await?;
     folder_always(stage).await?;
@@ -35,7 +36,8 @@ async fn rules(stage: &mut Stage) -> Result<(), String> {
         "An operator writes rules: telling the time is fine, dropping tables is not, all else is for a person.",
     );
     let drop_rule = json!({"rule_id": "no-drops", "function": "db::drop-*", "action": "deny"});
-    let value = json!({"default_mode": "manual", "rules": ["!approval::*", "clock::now", drop_rule]});
+    let value = json!({"default_mode": "manual", "rules": ["!approval::*", "clock::now", drop_rule],
+        "answerable": ["db::vacuum"]});
     stage.call("configuration::set", json!({"id": "approval-gate", "value": value})).await?;
     let session = json!({"session_id": "s_demo", "title": "Ship the release", "metadata": {"owner": "u_1"}});
     stage.call("session::create", session).await?;
@@ -139,6 +141,26 @@ async fn remembered(stage: &mut Stage) -> Result<(), String> {
     stage.call("approval::approve-always", always).await?;
     let done = stage.agent("c_7", "deploy::run", json!({"target": "staging"})).await?;
     stage.check(is(&done, "/status", &json!("done")), "deploy::run runs without being held");
+    Ok(())
+}
+
+async fn answered(stage: &mut Stage) -> Result<(), String> {
+    scene(
+        "A worker that knows when maintenance is welcome answers before a person is asked. It allows everything.",
+    );
+    let mark = stage.mark();
+    let done = stage.agent("a_1", "db::vacuum", json!({"password": "not-for-you"})).await?;
+    let asked = stage.delivered(mark, "demo::judge").await?;
+    stage.check(
+        is(&done, "/status", &json!("done")) && !asked.to_string().contains("not-for-you"),
+        "db::vacuum is left to it by the operator and runs; it was shown the redacted record",
+    );
+    let held = stage.agent("a_2", "db::migrate", json!({})).await?;
+    stage.check(
+        is(&held, "/status", &json!("pending")) && stage.times("demo::judge") == 2,
+        "db::migrate is not, so its word counts for nothing and a person is asked",
+    );
+    stage.call("approval::resolve", decision("a_2", json!({"decision": "deny"}))).await?;
     Ok(())
 }
 

@@ -72,6 +72,22 @@ fn a_trigger_may_not_reach_a_human_only_function() {
 }
 
 #[test]
+fn nobody_binds_an_agent_s_function_to_what_the_gate_asks_or_records() {
+    let bind = |kind: &str| json!({"trigger_type": kind, "function_id": "mine::f", "config": {}});
+    for kind in ["approval::answerer", "approval::audit", "approval::to-come"] {
+        assert_eq!(door("engine::register_trigger", &bind(kind)), Some(Door::Listener), "{kind}");
+        assert_eq!(door("engine::register_trigger", &json!(bind(kind).to_string())), Some(Door::Listener));
+        let by_position = json!([kind, "mine::f", {}]);
+        assert_eq!(door("engine::register_trigger", &by_position), Some(Door::Deferred), "{kind}");
+        let later = json!({"function_id": "engine::register_trigger", "payload": bind(kind)});
+        assert_eq!(door("queue::enqueue", &later), Some(Door::Deferred), "{kind}");
+    }
+    for kind in ["approval::pending-created", "approval::pending-resolved", "approvals::x"] {
+        assert_eq!(door("engine::register_trigger", &bind(kind)), None, "{kind}");
+    }
+}
+
+#[test]
 fn a_trigger_may_not_reach_a_target_whose_arguments_nobody_sees() {
     let bind = |arguments: Value| door("engine::register_trigger", &arguments);
     let queued = json!({"trigger_type": "queue", "function_id": "state::set", "config": {"topic": "t"}});

@@ -28,6 +28,8 @@ pub struct Heard {
     pub data: Value,
     /// The binding's metadata, when it was an event.
     pub metadata: Option<Value>,
+    /// What an answer has to name; null when none is wanted.
+    pub invocation_id: Value,
 }
 
 /// A binding that the engine handed to the peer as provider.
@@ -301,6 +303,7 @@ impl Peer {
                 function_id: function_id.clone(),
                 data: data.clone(),
                 metadata: frame.get("metadata").cloned(),
+                invocation_id: frame["invocation_id"].clone(),
             });
             memory.scripts.get_mut(&function_id).map(Script::next)
         };
