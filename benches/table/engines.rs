@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use approval_gate::boot;
 use approval_gate::clock::Deadline;
-use approval_gate::iii::{self, CallError, Client, Function, Registry, Session, Status, handler};
+use approval_gate::iii::{self, Binding, CallError, Client, Function, Registry, Session, Status, handler};
 use approval_gate::local::{self, StateStore};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -18,6 +18,11 @@ use tokio::task::JoinHandle;
 
 /// The floor: answers what the gate answers, without looking at anything.
 pub const ECHO: &str = "bench::echo";
+
+const LISTENER: &str = "bench::listener";
+
+/// In this session the harness, and whoever listens to its holds, takes half a second over everything.
+pub const SLOW_SESSION: &str = "s_slow";
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -103,14 +108,20 @@ impl Place {
     }
 
     async fn with_caller(kind: &'static str, url: String, engine: Running) -> Self {
+        let listens = Binding {
+            id: "bench/listener".to_owned(),
+            trigger_type: "approval::pending-created".to_owned(),
+            function_id: LISTENER.to_owned(),
+            config: json!({"session_id": SLOW_SESSION}),
+        };
         // Two connections, so that a call to the floor takes the same way as one to the worker.
-        let connect = |name: &str, functions: Vec<Function>| {
-            let registry = Registry { functions, ..Registry::default() };
+        let connect = |name: &str, functions: Vec<Function>, bindings: Vec<Binding>| {
+            let registry = Registry { functions, bindings, ..Registry::default() };
             let options = iii::Options::new(&url, name, "1", "what figures are held against");
             iii::start(options, |_| registry, Arc::new(|_, _| Box::pin(async { Ok(()) })))
         };
-        let (_, floor) = connect("bench-floor", offered());
-        let (caller, session) = connect("bench-caller", Vec::new());
+        let (_, floor) = connect("bench-floor", offered(), vec![listens]);
+        let (caller, session) = connect("bench-caller", Vec::new(), Vec::new());
         ready(floor.status()).await;
         ready(session.status()).await;
         Self { kind, caller, sessions: [floor, session], engine, url }
@@ -160,7 +171,7 @@ pub fn hook(session_id: &str, call_id: &str, function_id: &str) -> Value {
     })
 }
 
-/// The echo, and a harness that releases whatever it is told to.
+/// The echo, a harness that releases whatever it is told to, and a listener; the latter two are slow in one session.
 fn offered() -> Vec<Function> {
     let constant = |id: &str, answer: &'static str| Function {
         id: id.to_owned(),
@@ -168,12 +179,18 @@ fn offered() -> Vec<Function> {
         request_schema: json!({}),
         response_schema: json!({}),
         metadata: None,
-        handler: handler(move |_| async move { Ok(RawValue::from_string(answer.to_owned()).unwrap()) }),
+        handler: handler(move |call| async move {
+            if call.data.get().contains(SLOW_SESSION) {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            Ok(RawValue::from_string(answer.to_owned()).unwrap())
+        }),
         on_the_spot: None,
     };
     vec![
         constant(ECHO, r#"{"decision":"continue"}"#),
         constant("harness::function::resolve", r#"{"resolved":true,"turn_resumed":true}"#),
+        constant(LISTENER, "null"),
     ]
 }
 

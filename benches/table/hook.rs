@@ -9,7 +9,7 @@ use approval_gate::iii::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::engines::{ECHO, Place, ask, hook};
+use crate::engines::{ECHO, Place, SLOW_SESSION, ask, hook};
 use crate::pure::rules;
 use crate::report::{Samples, Table, times};
 
@@ -37,6 +37,7 @@ pub async fn measure(table: &mut Table) {
         }
         continues(table, &place, &format!("{count} rules, decided by the last"), &ruled, &[1]).await;
     }
+    beside_slow_ones(table, &place).await;
     holds(table, &place).await;
     changed_by_somebody_else(table, &place).await;
     place.close(worker).await;
@@ -102,6 +103,46 @@ async fn round(
         samples.extend(lane.unwrap());
     }
     (samples, started.elapsed())
+}
+
+/// Calls that continue while 64 decisions wait for the harness and a listener takes its time with 64 events.
+async fn beside_slow_ones(table: &mut Table, place: &Place) {
+    let payload = Arc::new(hook("s_full", "c_1", "docs::read"));
+    // The echo's side is the same call with nobody else about.
+    let mut sides = Sides::default();
+    for at in 0..times(20) {
+        let (samples, took) = round(&place.caller, "approval::gate", &payload, 1).await;
+        sides.echo.extend(samples);
+        sides.echo_took += took;
+        let mut decisions = JoinSet::new();
+        for call in 0..64 {
+            let call_id = format!("c_{at}_{call}");
+            place.ask("approval::gate", &hook(SLOW_SESSION, &call_id, "unheard::of")).await;
+            let decision =
+                json!({"session_id": SLOW_SESSION, "function_call_id": call_id, "decision": "allow"});
+            let caller = place.caller.clone();
+            decisions.spawn(async move { ask(&caller, "approval::resolve", &decision).await.unwrap() });
+        }
+        let (samples, took) = round(&place.caller, "approval::gate", &payload, 1).await;
+        assert!(decisions.try_join_next().is_none(), "the slow ones were not slow enough");
+        sides.gate.extend(samples);
+        sides.gate_took += took;
+        while decisions.join_next().await.is_some() {}
+    }
+    let (p50, p99) = (sides.ratio(0.5), sides.ratio(0.99));
+    table.row(
+        &format!(
+            "hook, `continue` beside 64 decisions in a slow harness and a slow listener, against alone, {}",
+            place.kind
+        ),
+        "no call is delayed",
+        format!(
+            "p50 {p50:.2} × ({:.0} against {:.0} µs), p99 {p99:.2} ×",
+            sides.gate.at(0.5),
+            sides.echo.at(0.5)
+        ),
+        Some(p50 <= 1.15 && p99 <= 1.5),
+    );
 }
 
 /// Fresh holds, with nobody listening; each is two calls of ours in one of the caller's.

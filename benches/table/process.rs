@@ -3,16 +3,16 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use tokio::process::Child;
+
 use crate::engines::{Place, ask, hook};
 use crate::report::Table;
 
-pub async fn measure(table: &mut Table) {
-    let binary = env!("CARGO_BIN_EXE_approval-gate");
-    let size = std::fs::metadata(binary).unwrap().len() as f64 / f64::from(1 << 20);
-    table.row("release binary, stripped", "≤ 8 MB", format!("{size:.1} MiB"), Some(size <= 8.0));
-    let place = Place::open().await;
-    let started = Instant::now();
-    let mut child = tokio::process::Command::new(binary)
+const BINARY: &str = env!("CARGO_BIN_EXE_approval-gate");
+
+/// Starts the binary on an engine and waits for its first answer.
+pub async fn start(place: &Place) -> Child {
+    let child = tokio::process::Command::new(BINARY)
         .args(["--url", &place.url])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -24,6 +24,15 @@ pub async fn measure(table: &mut Table) {
     while ask(&place.caller, "approval::gate", &payload).await.is_err() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+    child
+}
+
+pub async fn measure(table: &mut Table) {
+    let size = std::fs::metadata(BINARY).unwrap().len() as f64 / 1e6;
+    table.row("release binary, stripped", "≤ 8 MB", format!("{size:.2} MB"), Some(size <= 8.0));
+    let place = Place::open().await;
+    let started = Instant::now();
+    let mut child = start(&place).await;
     let first = started.elapsed();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let status = child.id().and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/status")).ok());

@@ -58,11 +58,45 @@ pub fn measure(table: &mut Table) {
 
 fn arguments_of(bytes: usize) -> Value {
     let line = "cargo build --workspace && ls -l /srv/app/target; echo 'done with it' # no secrets in here\n";
-    let members =
-        (0..).map(|at| (format!("step_{at}"), json!({"command": line, "cwd": "/srv/app", "retries": at})));
+    repeated(&[json!({"command": line, "cwd": "/srv/app", "retries": 3})], bytes)
+}
+
+/// Calls as they come: commands, edits, prose, lists of arguments, a query, and every now and then a secret.
+fn mixed_arguments(bytes: usize) -> Value {
+    let calls = [
+        json!({"command": "cargo build --workspace && ls -l /srv/app/target; echo 'done with it'\n", "cwd": "/srv/app"}),
+        json!({"command": "curl -sS -H 'Authorization: Bearer Zq9XkT4vLm2RtY7wHj5s' https://api.example.test/v1/deployments?limit=20 | jq .items",
+               "timeout_ms": 30_000}),
+        json!({"path": "/srv/app/src/session_store.rs", "old_text": "    let path = root.join(id);\n    fs::read(&path).await\n",
+               "new_text": "    let path = root.join(sanitised(id)?);\n    fs::read(&path).await.map_err(Error::Read)\n"}),
+        json!({"message": "The build failed on the second run because the cache directory was not writable for the user that runs the \
+                           tests. I changed its owner and ran everything again; please look at the two warnings about unused imports.",
+               "labels": ["build", "needs review"]}),
+        json!({"command": "docker compose up -d --build && DATABASE_PASSWORD=hunter2 ./bin/migrate --env production",
+               "env": {"RUST_LOG": "info", "API_KEY": "k-1234567890"}}),
+        json!({"argv": ["git", "commit", "-m", "Store sessions under sanitised names", "--author", "kim <kim@example.test>"]}),
+        json!({"query": "SELECT id, state FROM deployments WHERE state = 'failed' ORDER BY created_at DESC LIMIT 20"}),
+    ];
+    repeated(&calls, bytes)
+}
+
+/// Nothing but secrets, so that every rule has work to do.
+fn hostile_arguments(bytes: usize) -> Value {
+    let calls = [
+        json!({"command": "mysql -u root -phunter2 app; DEPLOY_TOKEN=abc A_SECRET='a b' ls --api-key k1", "token": "a"}),
+        json!({"command": "curl -u kim:pw -H 'Cookie: a=b; c=d' https://u:p@h.test/?access_token=abc; echo pw | sudo -S id"}),
+        json!({"body": "{\"name\": \"Authorization\", \"value\": \"abc\", \"list\": [\"--token\", \"x\"]}"}),
+        json!({"sql": "CREATE USER u IDENTIFIED BY 'hunter2'", "text": "ghp_0123456789abcdef0123 AKIAIOSFODNN7EXAMPLE"}),
+    ];
+    repeated(&calls, bytes)
+}
+
+/// An object of so many bytes with these members over and over.
+fn repeated(calls: &[Value], bytes: usize) -> Value {
     let mut object = serde_json::Map::new();
     let mut size = 0;
-    for (key, member) in members {
+    for at in 0.. {
+        let (key, member) = (format!("step_{at}"), calls[at % calls.len()].clone());
         size += member.to_string().len() + key.len() + 4;
         if size > bytes {
             break;
@@ -73,12 +107,26 @@ fn arguments_of(bytes: usize) -> Value {
 }
 
 fn redaction(table: &mut Table) {
-    let small = arguments_of(4 * 1024);
-    let size = small.to_string().len() as f64;
-    let cost = typical(times(200), 20, || drop(black_box(redact::excerpt(black_box(&small)))));
-    let rate = size / cost;
-    let what = "redaction of a 4 KiB argument object";
-    table.row(what, "≥ 200 MB/s", format!("{rate:.0} MB/s ({cost:.1} µs)"), Some(rate >= 200.0));
+    for (what, arguments, least) in [
+        (
+            "redaction of a 4 KiB argument object, commands without secrets",
+            arguments_of(4 * 1024),
+            Some(200.0),
+        ),
+        (
+            "redaction of a 4 KiB argument object, mixed, with some secrets",
+            mixed_arguments(4 * 1024),
+            Some(200.0),
+        ),
+        ("redaction of a 4 KiB argument object, nothing but secrets", hostile_arguments(4 * 1024), None),
+    ] {
+        let size = arguments.to_string().len() as f64;
+        let cost = typical(times(200), 20, || drop(black_box(redact::excerpt(black_box(&arguments)))));
+        let rate = size / cost;
+        let target = least.map_or("none".to_owned(), |least| format!("≥ {least} MB/s"));
+        let met = least.map(|least| rate >= least);
+        table.row(what, &target, format!("{rate:.0} MB/s ({cost:.1} µs)"), met);
+    }
     let (fits, large) = (arguments_of(64 * 1024), arguments_of(5_000_000));
     let of_fitting = typical(times(40), 3, || drop(black_box(redact::excerpt(black_box(&fits)))));
     let of_large = typical(times(40), 3, || drop(black_box(redact::excerpt(black_box(&large)))));

@@ -12,7 +12,7 @@ use crate::clock::Deadline;
 use crate::hold::{Arrival, HoldKey, MAX_ID_BYTES, check_id};
 use crate::keep::in_progress::Ticket;
 use crate::keep::inbox::HoldError;
-use crate::policy::{self, Decision, Question};
+use crate::policy::{self, Decision, Needed, Question};
 use crate::wire::denial;
 use crate::wire::error::{InvalidPayload, decode};
 use crate::wire::hook::{HookCall, HookGlance, HookInput, HookOutput};
@@ -35,12 +35,12 @@ pub(super) fn continues(context: &Context, payload: &RawValue) -> bool {
         return false;
     }
     let policy = context.config.policy();
-    let arguments = if policy::looks_at_arguments(&glance.function_id, &policy) {
-        let Some(arguments) = glance.arguments() else { return false };
-        arguments
-    } else {
-        Value::Null
+    let arguments = match policy::needed(&glance.function_id, glance.arguments_text(), &policy) {
+        Needed::Nothing => Some(Value::Null),
+        Needed::Members => glance.members(|name| policy.looks_at(name)),
+        Needed::Whole => glance.arguments(),
     };
+    let Some(arguments) = arguments else { return false };
     let Some(settings) = context.settings.known(&glance.session_id, &policy) else { return false };
     let question = Question { function_id: &glance.function_id, arguments: &arguments };
     policy::decide(&question, &settings, &policy).decision == Decision::Continue

@@ -9,19 +9,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use serde_json::Value;
 
 use super::background::{Background, retry_delay};
 use crate::clock::Deadline;
 use crate::iii::CallError;
 use crate::policy::Policy;
-use crate::siblings::configuration::{Configuration, Fetched};
+use crate::siblings::configuration::{Configuration, Fetched, Unread};
 
 /// The gate's own entry.
 pub const ENTRY: &str = "approval-gate";
 /// How long one fetch may take.
 const FETCH_BUDGET: Duration = Duration::from_secs(5);
-/// So many rules are compiled on the spot.
+/// A value of so many bytes is read and compiled on the spot.
+const SHORT: usize = 2 * 1024;
+/// So many rules are taken apart on the spot.
 const FEW_RULES: usize = 32;
 
 /// The policy in force. Cheap to clone.
@@ -74,10 +75,14 @@ impl LiveConfig {
         let fetched = self.shared.configuration.fetch(ENTRY, Deadline::after(FETCH_BUDGET)).await?;
         // Compiled outside of the lock that `apply` takes: a large value must not make a quicker fetch wait.
         let compiled = match fetched {
-            Fetched::Value(value) => compile(value).await,
+            Fetched::Value(value) => compile(value).await?,
             Fetched::Invalid(why) => Err(why),
         };
-        self.apply(number, compiled);
+        let replaced = self.apply(number, compiled);
+        // Taking a thousand rules apart takes milliseconds too.
+        if replaced.as_ref().is_some_and(|policy| policy.rules().len() > FEW_RULES) {
+            tokio::task::spawn_blocking(move || drop(replaced));
+        }
         Ok(())
     }
 
@@ -112,18 +117,20 @@ impl LiveConfig {
         self.shared.policy.store(Arc::new(Policy::locked_down()));
     }
 
-    fn apply(&self, number: u64, compiled: Result<Policy, String>) {
+    /// Returns the policy that is no longer of use.
+    fn apply(&self, number: u64, compiled: Result<Policy, String>) -> Option<Arc<Policy>> {
         let mut applied = self.shared.applied.lock().unwrap_or_else(PoisonError::into_inner);
         if number <= applied.number {
-            return;
+            return compiled.ok().map(Arc::new);
         }
         applied.number = number;
         match (compiled, &applied.last_good) {
             (Ok(policy), _) => {
                 tracing::info!(rules = policy.rules().len(), "configuration in force");
                 let policy = Arc::new(policy);
-                applied.last_good = Some(Arc::clone(&policy));
+                let replaced = applied.last_good.replace(Arc::clone(&policy));
                 self.shared.policy.store(policy);
+                return replaced;
             }
             (Err(why), Some(last_good)) => {
                 tracing::error!(%why, "the new configuration is refused; the last good one stays in force");
@@ -135,16 +142,19 @@ impl LiveConfig {
                  every call is held until a valid value is set"
             ),
         }
+        None
     }
 }
 
 /// A thousand rules take tens of milliseconds, in which a thread that serves calls would serve none.
-async fn compile(value: Value) -> Result<Policy, String> {
-    let understand = |value: &Value| Policy::from_value(value).map_err(|refusal| refusal.to_string());
-    let rules = value.get("rules").and_then(Value::as_array).map_or(0, Vec::len);
-    if rules <= FEW_RULES {
+async fn compile(value: Unread) -> Result<Result<Policy, String>, CallError> {
+    let understand = |value: &Unread| {
+        let value = value.value()?;
+        Ok(Policy::from_value(&value).map_err(|refusal| refusal.to_string()))
+    };
+    if value.bytes() <= SHORT {
         return understand(&value);
     }
     let elsewhere = tokio::task::spawn_blocking(move || understand(&value));
-    elsewhere.await.unwrap_or_else(|_| Err("the rules could not be compiled".to_owned()))
+    elsewhere.await.unwrap_or_else(|_| Ok(Err("the rules could not be compiled".to_owned())))
 }

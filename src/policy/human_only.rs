@@ -19,6 +19,7 @@ mod registration;
 #[cfg(test)]
 mod tests;
 
+use kind::Kind;
 use serde_json::Value;
 
 use super::pattern;
@@ -81,9 +82,30 @@ pub fn door(function_id: &str, arguments: &Value) -> Option<Door> {
     door_of_id(function_id).or_else(|| described::door_of_arguments(function_id, arguments))
 }
 
-/// Says whether the arguments of this function could open a door that its id alone does not.
-pub fn looks_at_arguments(function_id: &str) -> bool {
-    kind::Kind::of(function_id) != kind::Kind::Plain
+/// Says whether arguments, given as JSON text, could open a door that the function's id alone does not. Coarse, and
+/// never blind: arguments that are not looked at open none, nor does any part of them.
+pub fn looks_at_arguments(function_id: &str, arguments: &str) -> bool {
+    match Kind::of(function_id) {
+        Kind::Plain => false,
+        Kind::Registration => true,
+        Kind::StateWrite | Kind::Deferral => kind::creates(function_id) || may_spell_a_door(arguments),
+    }
+}
+
+/// Whether one of the words stands in a text, in any case, without which no write, call or registration is a door.
+/// Escapes could spell anything, and so could letters that are capitals of others.
+fn may_spell_a_door(text: &str) -> bool {
+    const WORDS: [&[u8]; 6] = [b"approval", b"configuration", b"harness", b"register", b"bind", b"subscribe"];
+    let text = text.as_bytes();
+    text.iter().enumerate().any(|(at, byte)| match byte {
+        b'\\' | 0x80.. => true,
+        // No further than to the first letter for nearly all of them.
+        b'a'..=b's' | b'A'..=b'S' => WORDS.iter().any(|word| {
+            byte | 0x20 == word[0]
+                && text[at..].get(..word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word))
+        }),
+        _ => false,
+    })
 }
 
 /// The door of an id that is human-only whatever its arguments.

@@ -4,6 +4,7 @@
 //! needs no state and no configuration, so that a caller can deny before it asks anybody. A [`Policy`] can only be
 //! made from a value that was understood completely, or be [`Policy::locked_down`].
 
+mod affixes;
 pub mod compiled;
 pub mod constraint;
 pub mod explain;
@@ -55,10 +56,26 @@ pub fn screen(question: &Question<'_>) -> Option<Verdict> {
     Some(Verdict::new(Decision::Deny, because))
 }
 
-/// Says whether the arguments of a call could make a difference to [`decide`]; where they cannot, any value stands for
-/// them.
-pub fn looks_at_arguments(function_id: &str, policy: &Policy) -> bool {
-    policy.compiled.looks_at_arguments(function_id) || human_only::looks_at_arguments(function_id)
+/// What of a call's arguments can make a difference to [`decide`]. What is left out of them makes none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needed {
+    /// Nothing: any value stands for them.
+    Nothing,
+    /// The members that [`Policy::looks_at`]; none of them if the arguments are no object.
+    Members,
+    /// They as a whole.
+    Whole,
+}
+
+/// What [`decide`] needs to know of a call's arguments, which are given as JSON text.
+pub fn needed(function_id: &str, arguments: &str, policy: &Policy) -> Needed {
+    if human_only::looks_at_arguments(function_id, arguments) {
+        Needed::Whole
+    } else if policy.compiled.looks_at_arguments(function_id) {
+        Needed::Members
+    } else {
+        Needed::Nothing
+    }
 }
 
 /// Decides a call: the steps of contract §1 in their order, the first that applies.
@@ -266,6 +283,11 @@ impl Policy {
     /// `granted_at` is in milliseconds since the epoch; 0 where the settings are only shown.
     pub fn default_settings(&self, granted_at: i64) -> Settings {
         default_settings(self.default_mode, &self.seeds, granted_at)
+    }
+
+    /// Whether some rule looks at an argument of this name.
+    pub fn looks_at(&self, argument: &str) -> bool {
+        self.compiled.looks_at(argument)
     }
 
     /// The rules, in order.

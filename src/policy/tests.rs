@@ -325,16 +325,24 @@ pub(crate) mod properties {
         }
 
         #[test]
-        fn where_arguments_are_not_looked_at_any_others_give_the_same_verdict(
-            rules in prop::collection::vec(good_rule(), 0..60), id in id(), mode in mode(), arguments in json_value()
+        fn what_is_not_needed_of_the_arguments_makes_no_difference(
+            rules in prop::collection::vec(good_rule(), 0..60), id in id(), mode in mode(),
+            arguments in prop_oneof![json_value(), arguments()],
         ) {
             let policy = Policy::from_value(&json!({"rules": rules})).unwrap();
-            if !looks_at_arguments(&id, &policy) {
-                let verdict = |arguments| {
-                    decide(&Question { function_id: &id, arguments }, &open_settings(mode), &policy)
-                };
-                prop_assert_eq!(verdict(&arguments), verdict(&Value::Null));
-            }
+            let verdict = |arguments| {
+                let settings = Settings::fail_closed().with_mode(mode, 1);
+                decide(&Question { function_id: &id, arguments }, &settings, &policy)
+            };
+            let enough = match needed(&id, &arguments.to_string(), &policy) {
+                Needed::Nothing => Value::Null,
+                Needed::Members => {
+                    let named = |(name, value): (&String, &Value)| policy.looks_at(name).then(|| (name.clone(), value.clone()));
+                    arguments.as_object().map_or(Value::Null, |fields| fields.iter().filter_map(named).collect())
+                }
+                Needed::Whole => arguments.clone(),
+            };
+            prop_assert_eq!(verdict(&arguments), verdict(&enough));
         }
 
         #[test]

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use super::clues;
 use super::keys;
 use super::scan::{Scan, is_line_break, is_name_byte, is_space};
 use super::shapes::Cut;
@@ -19,23 +20,18 @@ const TYPE_BYTES: usize = 64;
 /// Adds the byte range of each value under a secret-looking name. Ranges fall on character boundaries.
 pub(super) fn find(text: &str, cut: Cut, found: &mut Vec<Range<usize>>) {
     let mut scan = Scan::new(text, cut);
+    let escapes = text.contains('\u{1b}');
     let mut at = 0;
-    while at < text.len() {
-        if scan.bytes[at] == 0x1b {
-            at = scan.after_escape_sequence(at);
-        } else if is_name_byte(scan.bytes[at]) {
-            let end = scan.while_at(at, is_name_byte);
-            at = match scan.value_of(at, end) {
-                Some(value) => {
-                    let next = scan.behind(&value).max(end);
-                    found.push(value);
-                    next
-                }
-                None => end,
-            };
-        } else {
-            at += 1;
-        }
+    while let Some(start) = if escapes { scan.next_word(at) } else { scan.next_clue(at) } {
+        let end = scan.while_at(start, is_name_byte);
+        at = match scan.value_of(start, end) {
+            Some(value) => {
+                let next = scan.behind(&value).max(end);
+                found.push(value);
+                next
+            }
+            None => end,
+        };
     }
 }
 
@@ -57,6 +53,24 @@ enum Joint {
 }
 
 impl Scan<'_> {
+    /// Where the next word begins that may be the name of a secret.
+    fn next_clue(&self, at: usize) -> Option<usize> {
+        let clue = clues::next_name(self.bytes, at)?;
+        let before = self.bytes[at..clue].iter().rev().take_while(|byte| is_name_byte(**byte)).count();
+        Some(clue - before)
+    }
+
+    /// Where the next word begins, in a text with terminal control sequences.
+    fn next_word(&self, mut at: usize) -> Option<usize> {
+        loop {
+            match *self.bytes.get(at)? {
+                0x1b => at = self.after_escape_sequence(at),
+                byte if is_name_byte(byte) => return Some(at),
+                _ => at += 1,
+            }
+        }
+    }
+
     /// The value that the word `start..end` names, if the word names a secret and a value follows.
     fn value_of(&mut self, start: usize, end: usize) -> Option<Range<usize>> {
         let name = self.text[start..end].trim_end_matches(['-', '.']);

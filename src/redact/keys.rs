@@ -4,268 +4,39 @@
 //! its last words decide: `stripe_api_key`, `X-Api-Key`, `apiKey` and `APIKEY` are the same name, `mytoken` and
 //! `monkey` are one harmless word. It knows nothing about where a name stood.
 
-use super::visible::is_hidden;
-
-/// Names that mean a secret, lower case, in the singular, words joined. Sorted.
-const SECRET_NAMES: [&str; 103] = [
-    "accesskey",
-    "accesstoken",
-    "accountkey",
-    "adminpass",
-    "adminpassword",
-    "algoliakey",
-    "amzsignature",
-    "anthropickey",
-    "apikey",
-    "apisecret",
-    "apitoken",
-    "appkey",
-    "auth",
-    "authkey",
-    "authorization",
-    "authtoken",
-    "bearer",
-    "bearertoken",
-    "clientsecret",
-    "cloudflarekey",
-    "coherekey",
-    "connectionstring",
-    "connstring",
-    "consumerkey",
-    "cookie",
-    "cred",
-    "credential",
-    "datadogkey",
-    "dbpass",
-    "dbpassword",
-    "deploykey",
-    "dsn",
-    "encryptionkey",
-    "firebasekey",
-    "ftppass",
-    "geminikey",
-    "ghpat",
-    "githubkey",
-    "githubpat",
-    "gitlabkey",
-    "gitlabpat",
-    "googsignature",
-    "groqkey",
-    "herokukey",
-    "hmackey",
-    "hostkey",
-    "idtoken",
-    "jwt",
-    "jwtkey",
-    "keypass",
-    "licencekey",
-    "licensekey",
-    "mailgunkey",
-    "mailpass",
-    "masterkey",
-    "mfacode",
-    "mistralkey",
-    "mysqlpass",
-    "openaikey",
-    "otp",
-    "otpcode",
-    "pagerdutykey",
-    "passcode",
-    "passphrase",
-    "passwd",
-    "password",
-    "paypalkey",
-    "privatekey",
-    "pw",
-    "pwd",
-    "recoverycode",
-    "recoverykey",
-    "redispass",
-    "refreshtoken",
-    "rootpass",
-    "secret",
-    "secretaccesskey",
-    "secretkey",
-    "secretkeybase",
-    "securitytoken",
-    "seedphrase",
-    "sendgridkey",
-    "servicekey",
-    "sessionkey",
-    "sessiontoken",
-    "setcookie",
-    "sharedaccesskey",
-    "sharedaccesssignature",
-    "sharedsecret",
-    "signingkey",
-    "slackkey",
-    "smtppass",
-    "sshkey",
-    "storagekey",
-    "storepass",
-    "stripekey",
-    "subscriptionkey",
-    "supabasekey",
-    "token",
-    "totp",
-    "twiliokey",
-    "userpass",
-    "webhookkey",
-];
-
-/// Names so unmistakable that they need no boundary in front of them: `PGPASSWORD`, `oldpassword`. Plurals likewise.
-const UNMISTAKABLE: [&str; 5] = ["apikey", "passphrase", "passwd", "password", "privatekey"];
-
-/// Words behind a name that say only in which form the secret comes.
-const FORMS: [&str; 21] = [
-    "again",
-    "b64",
-    "base64",
-    "confirm",
-    "confirmation",
-    "data",
-    "der",
-    "encoded",
-    "hash",
-    "header",
-    "hex",
-    "jwk",
-    "pem",
-    "plain",
-    "plaintext",
-    "raw",
-    "repeat",
-    "str",
-    "string",
-    "text",
-    "value",
-];
-
-/// Words behind a name that say only where, or since when, the secret is in use. `auth` says too little for them.
-const STAGES: [&str; 19] = [
-    "backup",
-    "current",
-    "dev",
-    "development",
-    "live",
-    "new",
-    "old",
-    "preprod",
-    "previous",
-    "primary",
-    "prod",
-    "production",
-    "qa",
-    "sandbox",
-    "secondary",
-    "stage",
-    "staging",
-    "test",
-    "uat",
-];
-
-/// Words in front of `pass` that make it one run of several.
-const RUNS: [&str; 35] = [
-    "all",
-    "band",
-    "boarding",
-    "can",
-    "check",
-    "compiler",
-    "did",
-    "each",
-    "final",
-    "first",
-    "high",
-    "last",
-    "lint",
-    "low",
-    "max",
-    "min",
-    "multi",
-    "must",
-    "next",
-    "num",
-    "one",
-    "optimization",
-    "per",
-    "render",
-    "season",
-    "second",
-    "shader",
-    "single",
-    "test",
-    "that",
-    "third",
-    "this",
-    "three",
-    "two",
-    "will",
-];
-
-/// Words in front of `pin` that make it a number to be kept; `gpio_pin` is a place on a board.
-const PIN_OF: [&str; 15] = [
-    "access", "account", "atm", "bank", "card", "confirm", "current", "debit", "login", "new", "old",
-    "security", "sim", "unlock", "user",
-];
-
-/// Words that make a number under a name such as `max_tokens` a quantity.
-const QUANTITIES: [&str; 21] = [
-    "available",
-    "budget",
-    "cached",
-    "completion",
-    "context",
-    "count",
-    "input",
-    "limit",
-    "max",
-    "maximum",
-    "min",
-    "minimum",
-    "num",
-    "number",
-    "output",
-    "prompt",
-    "reasoning",
-    "remaining",
-    "total",
-    "usage",
-    "used",
-];
-
-/// Longest part of a name that is looked at, in bytes, from its end.
-const LOOKED_AT_BYTES: usize = 128;
+use super::clues;
+use super::letters::{Words, ends_foreign};
+use super::names::{FORMS, PIN_OF, QUANTITIES, RUNS, SECRET_NAMES, STAGES, UNMISTAKABLE};
 
 /// Whether a value under this name is a secret, whatever it is; quantities are for [`counts`] to tell.
 pub(super) fn is_secret(name: &str) -> bool {
     if !may_be_secret(name) {
         return false;
     }
-    let words = words(name);
-    let mut words = words.as_slice();
+    let words = Words::of(name);
+    let mut count = words.count();
     loop {
-        if ends_in_secret(words) {
+        if ends_in_secret(&words, count) {
             return true;
         }
-        match words.split_last() {
-            Some((last, rest))
-                if is_form(last) || (is_stage(last) && rest.last().is_some_and(|w| w != "auth")) =>
-            {
-                words = rest;
-            }
-            _ => return false,
+        let Some(last) = count.checked_sub(1) else { return false };
+        let says_little = is_form(words.word(last))
+            || (is_stage(words.word(last)) && last > 0 && words.word(last - 1) != b"auth");
+        if !says_little {
+            return false;
         }
+        count = last;
     }
 }
 
-/// A quick look for a piece that every secret name has. It is asked for each word of a text, most of which have none.
+/// A quick look for a piece that every secret name has. It is asked for each word of a text that may be one.
 fn may_be_secret(name: &str) -> bool {
-    if !name.is_ascii() {
-        return true;
-    }
     let bytes = name.as_bytes();
-    (0..bytes.len()).any(|at| {
+    let Some(first) = clues::next_name(bytes, 0) else { return false };
+    if !name.is_ascii() {
+        return !ends_foreign(name);
+    }
+    (first.saturating_sub(LONGEST_LEAD)..bytes.len()).any(|at| {
         let pieces: &[&str] = match bytes[at].to_ascii_lowercase() {
             b'a' => &["auth"],
             b'b' => &["bearer"],
@@ -286,25 +57,55 @@ fn may_be_secret(name: &str) -> bool {
     })
 }
 
-fn is_form(word: &str) -> bool {
-    let version = word.strip_prefix('v').filter(|digits| !digits.is_empty()).unwrap_or(word);
-    FORMS.contains(&word) || version.bytes().all(|byte| byte.is_ascii_digit())
+/// How far before its clue a piece may begin, in bytes: `signature` is told by its `gnat`.
+const LONGEST_LEAD: usize = 2;
+
+fn is_form(word: &[u8]) -> bool {
+    let version = word.strip_prefix(b"v").filter(|digits| !digits.is_empty()).unwrap_or(word);
+    version.iter().all(u8::is_ascii_digit) || (ends_as(&FORM_ENDS, word) && is_one_of(&FORMS, word))
 }
 
-fn is_stage(word: &str) -> bool {
-    STAGES.contains(&word)
+fn is_stage(word: &[u8]) -> bool {
+    ends_as(&STAGE_ENDS, word) && is_one_of(&STAGES, word)
+}
+
+/// The last two bytes of some words: by the last byte, a bit for each that may stand before it. They tell most other
+/// words at a glance, those of ordinary texts above all.
+type Ends = [u64; 128];
+
+static SECRET_ENDS: Ends = ends(&SECRET_NAMES);
+static FORM_ENDS: Ends = ends(&FORMS);
+static STAGE_ENDS: Ends = ends(&STAGES);
+
+const fn ends(words: &[&str]) -> Ends {
+    let (mut ends, mut at) = ([0; 128], 0);
+    while at < words.len() {
+        let word = words[at].as_bytes();
+        ends[word[word.len() - 1] as usize & 0x7f] |= 1 << (word[word.len() - 2] & 0x3f);
+        at += 1;
+    }
+    ends
+}
+
+fn ends_as(ends: &Ends, word: &[u8]) -> bool {
+    let [.., before, last] = word else { return false };
+    ends[usize::from(*last) & 0x7f] & (1 << (before & 0x3f)) != 0
+}
+
+fn is_one_of(words: &[&str], word: &[u8]) -> bool {
+    words.iter().any(|known| known.as_bytes() == word)
 }
 
 /// Whether a number under this name is a quantity: `max_tokens`, `tokens`, `output_tokens`.
 pub(super) fn counts(name: &str) -> bool {
-    let words = words(name);
-    let plural = words.last().is_some_and(|last| last == "tokens");
-    plural || words.iter().any(|word| QUANTITIES.contains(&word.as_str()))
+    let words = Words::of(name);
+    words.iter().last().is_some_and(|last| last == b"tokens")
+        || words.iter().any(|word| is_one_of(&QUANTITIES, word))
 }
 
 /// Whether a flag of this name switches something off, so that what follows is not its value: `--no-auth`.
 pub(super) fn switches_off(name: &str) -> bool {
-    words(name).first().is_some_and(|first| ["no", "without", "disable", "skip"].contains(&first.as_str()))
+    Words::of(name).iter().next().is_some_and(|first| is_one_of(&["no", "without", "disable", "skip"], first))
 }
 
 /// Whether nothing but the name of a header that carries a credential.
@@ -324,96 +125,29 @@ pub(super) fn is_weak(name: &str) -> bool {
     ["auth", "bearer"].iter().any(|weak| name.eq_ignore_ascii_case(weak))
 }
 
-fn ends_in_secret(words: &[String]) -> bool {
-    match words {
-        [.., before, last] if last == "pass" => return !RUNS.contains(&before.as_str()),
-        [.., before, last] if last == "pin" => return PIN_OF.contains(&before.as_str()),
-        [last] if last == "pass" || last == "pin" => return true,
+fn ends_in_secret(words: &Words, count: usize) -> bool {
+    let Some(last) = count.checked_sub(1) else { return false };
+    let before = last.checked_sub(1).map(|before| words.word(before));
+    match words.word(last) {
+        b"pass" => return before.is_none_or(|before| !is_one_of(&RUNS, before)),
+        b"pin" => return before.is_none_or(|before| is_one_of(&PIN_OF, before)),
         _ => {}
     }
-    (1..=words.len().min(3)).any(|count| {
-        let joined = words[words.len() - count..].concat();
-        let joined = joined.trim_end_matches(|c: char| c.is_ascii_digit());
-        let known = |name: &str| {
-            SECRET_NAMES.binary_search(&name).is_ok() || UNMISTAKABLE.iter().any(|end| name.ends_with(end))
-        };
-        known(joined) || joined.strip_suffix('s').is_some_and(known)
+    (1..=count.min(3)).any(|taken| {
+        let joined = words.joined(count - taken, count);
+        let digits = joined.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        let joined = &joined[..joined.len() - digits];
+        is_known(joined) || joined.strip_suffix(b"s").is_some_and(is_known)
     })
 }
 
-/// The ASCII letter that a reader takes a character for: those of other alphabets that are drawn alike, the full-width
-/// and the mathematical ones. Any other character stands for itself.
-fn look_alike(c: char) -> char {
-    const ALIKE: [(&str, char); 20] = [
-        ("аАαΑ", 'a'),
-        ("ВΒ", 'b'),
-        ("сСϲ", 'c'),
-        ("ԁ", 'd'),
-        ("еЕεΕ", 'e'),
-        ("һНΗ", 'h'),
-        ("іІιΙ", 'i'),
-        ("јЈ", 'j'),
-        ("кКκΚ", 'k'),
-        ("мМΜ", 'm'),
-        ("пΝ", 'n'),
-        ("оОοΟ", 'o'),
-        ("рРρΡ", 'p'),
-        ("ѕЅ", 's'),
-        ("тТτΤ", 't'),
-        ("υ", 'u'),
-        ("νѵ", 'v'),
-        ("ԝѡ", 'w'),
-        ("хХχΧ", 'x'),
-        ("уУγΥ", 'y'),
-    ];
-    if c.is_ascii() {
-        return c;
+/// Each name that needs no boundary in front of it is also among the others, and so has its end among theirs.
+fn is_known(name: &[u8]) -> bool {
+    if !ends_as(&SECRET_ENDS, name) {
+        return false;
     }
-    let letter = |first: u8, offset: u32| u8::try_from(offset).map_or(c, |offset| char::from(first + offset));
-    match u32::from(c) {
-        code @ 0xff01..=0xff5e => letter(b'!', code - 0xff01),
-        code @ 0x1_d400..=0x1_d6a3 => match (code - 0x1_d400) % 52 {
-            capital @ 0..26 => letter(b'A', capital),
-            small => letter(b'a', small - 26),
-        },
-        _ => match ALIKE.iter().find(|(drawn, _)| drawn.contains(c)) {
-            Some((_, letter)) if c.is_uppercase() => letter.to_ascii_uppercase(),
-            Some((_, letter)) => *letter,
-            None => c,
-        },
-    }
-}
-
-/// The words of a name, letters in lower case, those that only look like ASCII ones as these.
-fn words(name: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut word = String::new();
-    let mut before = ' ';
-    let mut name =
-        ends_within(name, LOOKED_AT_BYTES).chars().filter(|c| !is_hidden(*c)).map(look_alike).peekable();
-    while let Some(c) = name.next() {
-        let lower_follows = name.peek().is_some_and(char::is_ascii_lowercase);
-        let humps = c.is_ascii_uppercase()
-            && (before.is_ascii_lowercase()
-                || before.is_ascii_digit()
-                || (before.is_ascii_uppercase() && lower_follows));
-        if (humps || !c.is_alphanumeric()) && !word.is_empty() {
-            words.push(std::mem::take(&mut word));
-        }
-        if c.is_alphanumeric() {
-            word.push(c.to_ascii_lowercase());
-        }
-        before = c;
-    }
-    if !word.is_empty() {
-        words.push(word);
-    }
-    words
-}
-
-/// The last `bytes` of a text, less what would split a character.
-fn ends_within(text: &str, bytes: usize) -> &str {
-    &text[text.ceil_char_boundary(text.len().saturating_sub(bytes))..]
+    SECRET_NAMES.binary_search_by(|known| known.as_bytes().cmp(name)).is_ok()
+        || UNMISTAKABLE.iter().any(|end| name.ends_with(end.as_bytes()))
 }
 
 #[cfg(test)]
@@ -422,8 +156,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_is_sorted_so_that_it_can_be_searched() {
-        assert!(SECRET_NAMES.is_sorted());
+    fn an_unmistakable_name_is_also_one_of_the_others() {
+        assert!(UNMISTAKABLE.iter().all(|name| SECRET_NAMES.contains(name)));
     }
 
     #[test]

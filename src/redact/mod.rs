@@ -6,12 +6,17 @@
 //! not push a command out of sight.
 
 mod assignments;
+mod clues;
 mod keys;
+mod letters;
+mod links;
+mod names;
 mod pairs;
 mod programs;
 mod scan;
 mod shapes;
 mod text;
+mod tokens;
 mod visible;
 
 #[cfg(test)]
@@ -19,7 +24,8 @@ mod tests;
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use serde_json::map::Entry;
+use serde_json::{Map, Number, Value};
 
 pub use text::{redact_text, shown};
 pub(crate) use visible::is_hidden;
@@ -83,7 +89,7 @@ impl Budget {
                 Some(Value::String(shown))
             }
             Value::Number(number) => {
-                self.pay(number.to_string().len() + 1)?;
+                self.pay(digits(number) + 1)?;
                 Some(value.clone())
             }
             Value::Bool(_) | Value::Null => {
@@ -101,8 +107,12 @@ impl Budget {
                 if self.visit().is_none() {
                     return Some(shown.truncated());
                 }
+                let container = member.is_object() || member.is_array();
+                if containers && !container {
+                    continue;
+                }
                 let secret = pairs::hides(members, key, member);
-                if (!secret && (member.is_object() || member.is_array())) != containers {
+                if (container && !secret) != containers {
                     continue;
                 }
                 let entry = self.text(key, KEY_CODE_POINTS).and_then(|key| {
@@ -111,7 +121,7 @@ impl Budget {
                 });
                 match entry {
                     Some((key, member)) => {
-                        let mark = shown.insert(&key, member);
+                        let mark = shown.insert(key, member);
                         let _ = self.pay(mark);
                     }
                     None => return Some(shown.truncated()),
@@ -173,10 +183,18 @@ struct Members {
 
 impl Members {
     /// Adds a member, and tells how many bytes its key has grown by to stay distinct.
-    fn insert(&mut self, key: &str, member: Value) -> usize {
-        let mut name = key.to_owned();
+    fn insert(&mut self, key: String, member: Value) -> usize {
+        let entry = match self.map.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert(member);
+                return 0;
+            }
+            Entry::Occupied(entry) => entry,
+        };
+        let key = entry.key().clone();
+        let mut name = key.clone();
         while self.map.contains_key(&name) {
-            let repeats = self.repeats.entry(key.to_owned()).or_insert(1);
+            let repeats = self.repeats.entry(key.clone()).or_insert(1);
             *repeats += 1;
             name = format!("{key} ({repeats})");
         }
@@ -186,13 +204,24 @@ impl Members {
     }
 
     fn truncated(mut self) -> Value {
-        self.insert(TRUNCATED, Value::String(TRUNCATED.to_owned()));
+        self.insert(TRUNCATED.to_owned(), Value::String(TRUNCATED.to_owned()));
         Value::Object(self.map)
     }
 }
 
+/// Bytes of a number as JSON.
+fn digits(number: &Number) -> usize {
+    number.as_u64().map_or_else(
+        || number.to_string().len(),
+        |value| value.checked_ilog10().map_or(1, |power| power as usize + 1),
+    )
+}
+
 /// Bytes of a shown text as a JSON string with the comma or colon behind it.
 fn encoded_bytes(shown: &str) -> usize {
-    let escapes = shown.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
-    shown.len() + escapes + "\"\",".len()
+    let marked = |byte: &u8| u8::from(*byte == b'"') + u8::from(*byte == b'\\');
+    // Few at a time, so that their count fits into a byte.
+    let backslashes: usize =
+        shown.as_bytes().chunks(128).map(|few| usize::from(few.iter().map(marked).sum::<u8>())).sum();
+    shown.len() + backslashes + "\"\",".len()
 }

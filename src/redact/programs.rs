@@ -65,6 +65,9 @@ const PROGRAMS: [(&str, &str, Place); 29] = [
     ("curl", "--cookie", Cookie),
 ];
 
+/// The letters that the names of the programs, and `login`, begin with.
+const FIRST_LETTERS: [char; 10] = ['m', 'd', 'p', 's', 'r', '7', 'u', 'z', 'l', 'c'];
+
 /// The first program of a text, as cheaply as can be.
 static FIRST: LazyLock<Regex> = LazyLock::new(|| {
     let names = PROGRAMS.map(|(name, ..)| name).join("|");
@@ -89,15 +92,16 @@ const NAME_BYTES: usize = 256;
 /// How many items before an argument are looked through for the name of its program.
 const ITEMS_BEFORE: usize = 32;
 
-/// Adds the byte range of each secret that stands where a program takes one.
-pub(super) fn find(text: &str, found: &mut Vec<Range<usize>>) {
+/// Adds the byte range of each secret that stands behind a flag of a program.
+pub(super) fn flags(text: &str, found: &mut Vec<Range<usize>>) {
     if let Some(first) = FIRST.find(text) {
         let before = &text[..first.start()];
-        flags(text, before.rfind(|c: char| c.is_ascii_whitespace()).unwrap_or(0), found);
+        command_lines(text, before.rfind(|c: char| c.is_ascii_whitespace()).unwrap_or(0), found);
     }
-    if !text.contains("<<<") && !text.contains('|') {
-        return;
-    }
+}
+
+/// Adds the byte range of each secret that is handed over on standard input.
+pub(super) fn feeds(text: &str, found: &mut Vec<Range<usize>>) {
     for feed in FEEDS.captures_iter(text) {
         let Some(whole) = feed.get(0) else { continue };
         let of = |names: [&str; 3]| names.into_iter().find_map(|name| feed.name(name));
@@ -142,7 +146,7 @@ struct Line {
     attached: bool,
 }
 
-fn flags(text: &str, from: usize, found: &mut Vec<Range<usize>>) {
+fn command_lines(text: &str, from: usize, found: &mut Vec<Range<usize>>) {
     let bytes = text.as_bytes();
     let (mut line, mut at) = (Line::default(), from);
     while let Some(byte) = bytes.get(at) {
@@ -237,6 +241,9 @@ impl Line {
             return;
         }
         let base = word.rsplit(['/', '\\']).next().unwrap_or(word);
+        if !base.starts_with(FIRST_LETTERS) {
+            return;
+        }
         let base = base.strip_suffix(".exe").unwrap_or(base);
         for (bit, (name, ..)) in PROGRAMS.iter().enumerate() {
             let family = matches!(*name, "mysql" | "mariadb")
@@ -290,10 +297,21 @@ pub(super) fn takes_item(items: &[Value], index: usize) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::clues::{self, Clues};
     use super::*;
 
     #[test]
     fn every_program_has_a_bit() {
         assert!(PROGRAMS.len() <= 32);
+    }
+
+    #[test]
+    fn every_program_is_a_clue() {
+        assert!(PROGRAMS.iter().all(|(name, ..)| Clues::of(name).to(clues::PROGRAM)));
+    }
+
+    #[test]
+    fn every_program_begins_with_a_letter_that_is_looked_at() {
+        assert!(PROGRAMS.iter().all(|(name, ..)| name.starts_with(FIRST_LETTERS)));
     }
 }

@@ -176,6 +176,23 @@ fn credentials_are_known_by_their_shape() {
 }
 
 #[test]
+fn every_shape_of_a_token_is_looked_for() {
+    let body = "0a1b2c3d".repeat(4);
+    let of_one_kind = "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- \
+        glsoat- gloas- glffct- glsa_ xoxb- xoxe.xoxp- xapp- xwfp- AIza ya29. 1//0 GOCSPX- sk_live_ rk_test_ pk_live_ \
+        whsec_ sk-ant- sk-proj- sk-svcacct- sk-admin- sk-or- sk- eyJ npm_ pypi- rubygems_ dckr_pat_ dckr_oat_ SK key- \
+        hf_ gsk_ xai- r8_ nvapi- AGE-SECRET-KEY-1 age-secret-key-1 dop_v1_ doo_v1_ dor_v1_ shpat_ shpss_ shpca_ \
+        shppa_ sq0atp- sq0csp- hvs. hvb. hvr. lin_api_ ATATT3 abc1Q~ 12345678:AA";
+    let of_capitals = "AKIA ASIA AROA AIDA AGPA AIPA ANPA ANVA ABIA ACCA";
+    let tokens = (of_one_kind.split_whitespace().map(|start| format!("{start}{body}")))
+        .chain(of_capitals.split_whitespace().map(|start| format!("{start}{}", body.to_uppercase())))
+        .chain([format!("SG.{body}.{body}"), format!("MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.{body}")]);
+    for token in tokens {
+        assert_eq!(redact_text(&format!("x {token} y")), "x <redacted> y", "{token}");
+    }
+}
+
+#[test]
 fn bearer_and_url_credentials_and_private_keys_are_replaced() {
     redacts(&[
         ("use Bearer abcdef123456 now", "use Bearer <redacted> now"),
@@ -529,6 +546,15 @@ proptest! {
             let piece = std::str::from_utf8(piece).unwrap();
             prop_assert!(!texts.iter().any(|text| text.contains(piece)), "{} in {:?}", piece, texts);
         }
+    }
+
+    #[test]
+    fn a_rule_without_a_clue_would_have_found_nothing(
+        (before, secret, after) in planted(), lead in ".{0,20}", rest in ".{0,20}", cut_off in any::<bool>(),
+    ) {
+        let text = format!("{lead}{before}{}{after}{rest}", &secret[..20]);
+        let cut = shapes::Cut { start: cut_off, end: cut_off };
+        prop_assert_eq!(shapes::find(&text, cut), shapes::find_by(clues::Clues::EVERY, &text, cut));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::REDACTED;
+use super::clues::Clues;
 use super::pairs;
 use super::shapes::{self, Cut};
 use super::visible::{visible, visible_ends};
@@ -41,10 +42,14 @@ pub fn redact_text(text: &str) -> Cow<'_, str> {
 }
 
 fn redact_nested(text: &str, nesting: usize) -> Cow<'_, str> {
+    let clues = Clues::of(text);
+    if clues.is_none() {
+        return Cow::Borrowed(text);
+    }
     if let Some(rewritten) = redact_json(text, nesting) {
         return Cow::Owned(hide(&rewritten, &shapes::find(&rewritten, Cut::default()), 0..rewritten.len()));
     }
-    let secrets = shapes::find(text, Cut::default());
+    let secrets = shapes::find_by(clues, text, Cut::default());
     if secrets.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(hide(text, &secrets, 0..text.len())) }
 }
 
@@ -161,7 +166,7 @@ fn breaks(c: char) -> bool {
 
 /// The part `shown` of a text with each secret in it, or reaching into it, replaced.
 fn hide(text: &str, secrets: &[Range<usize>], shown: Range<usize>) -> String {
-    let mut clean = String::new();
+    let mut clean = String::with_capacity(shown.len());
     let mut at = shown.start;
     for secret in secrets.iter().filter(|secret| secret.end > shown.start && secret.start < shown.end) {
         clean.push_str(&text[at..secret.start.max(at)]);

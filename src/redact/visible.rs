@@ -25,25 +25,37 @@ pub(crate) fn is_hidden(c: char) -> bool {
 
 /// The text with every hidden character escaped: `\n`, `\r`, `\t`, else `\u{202e}`. Not clipped (contract §10).
 pub fn visible_exact(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hidden) {
+    if plain_length(text) == text.len() || !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
-    text.chars().for_each(|c| spell(c, &mut shown));
+    spell_all(text, &mut shown);
     Cow::Owned(shown)
 }
 
 /// The text with hidden characters escaped, at most `max_code_points` long: three quarters from its start, the rest
 /// from its end, one `…` between (192 + 1 + 63 for 256; contract §10). Looks only at the two ends of a long text.
 pub fn visible(text: &str, max_code_points: usize) -> String {
-    let fits = text
-        .chars()
-        .scan(0, |shown, c| {
-            *shown += width(c);
-            Some(*shown)
-        })
-        .all(|shown| shown <= max_code_points);
-    if fits { visible_exact(text).into_owned() } else { visible_ends(text, text, max_code_points) }
+    spelled(text, max_code_points).unwrap_or_else(|| visible_ends(text, text, max_code_points))
+}
+
+/// The whole text with hidden characters escaped, or `None` if it takes more than so many code points.
+fn spelled(text: &str, max_code_points: usize) -> Option<String> {
+    if text.len() / char::MAX_LEN_UTF8 > max_code_points {
+        return None;
+    }
+    let mut shown = String::with_capacity(text.len());
+    let (mut rest, mut left) = (text, max_code_points);
+    loop {
+        let plain = plain_length(rest);
+        left = left.checked_sub(plain)?;
+        shown.push_str(&rest[..plain]);
+        let mut others = rest[plain..].chars();
+        let Some(c) = others.next() else { return Some(shown) };
+        left = left.checked_sub(width(c))?;
+        spell(c, &mut shown);
+        rest = others.as_str();
+    }
 }
 
 /// As [`visible`] for a text of which only the two ends are at hand, and whose middle is certainly left out.
@@ -54,13 +66,11 @@ pub(crate) fn visible_ends(head: &str, tail: &str, max_code_points: usize) -> St
     }
     let from_start = max_code_points * 3 / 4;
     let mut used = 0;
-    for c in head.chars() {
-        used += width(c);
-        if used > from_start {
-            break;
-        }
-        spell(c, &mut shown);
-    }
+    let over = head.char_indices().find(|(_, c)| {
+        used += width(*c);
+        used > from_start
+    });
+    spell_all(over.map_or(head, |(index, _)| &head[..index]), &mut shown);
     shown.push(ELLIPSIS);
     let from_end = max_code_points - from_start - 1;
     let mut used = 0;
@@ -69,16 +79,45 @@ pub(crate) fn visible_ends(head: &str, tail: &str, max_code_points: usize) -> St
         used <= from_end
     });
     let start = kept.last().map_or(tail.len(), |(index, _)| index);
-    tail[start..].chars().for_each(|c| spell(c, &mut shown));
+    spell_all(&tail[start..], &mut shown);
     shown
+}
+
+/// How many bytes at the start of a text are printable ASCII, each of which stands for itself. Many are looked at
+/// at once.
+fn plain_length(text: &str) -> usize {
+    const AT_ONCE: usize = 16;
+    let plain = |byte: &u8| matches!(byte, b' '..=b'~');
+    let (bytes, mut length) = (text.as_bytes(), 0);
+    while let Some(next) = bytes.get(length..length + AT_ONCE) {
+        if !next.iter().fold(true, |all, byte| all & plain(byte)) {
+            break;
+        }
+        length += AT_ONCE;
+    }
+    length + bytes[length..].iter().take_while(|byte| plain(byte)).count()
 }
 
 /// How many code points a character takes once it is spelled.
 fn width(c: char) -> usize {
     match c {
+        ' '..='~' => 1,
         '\n' | '\r' | '\t' => 2,
         c if is_hidden(c) => c.escape_unicode().len(),
         _ => 1,
+    }
+}
+
+/// Adds a text, what stands for itself in one piece.
+fn spell_all(text: &str, shown: &mut String) {
+    let mut rest = text;
+    loop {
+        let plain = plain_length(rest);
+        shown.push_str(&rest[..plain]);
+        let mut others = rest[plain..].chars();
+        let Some(c) = others.next() else { return };
+        spell(c, shown);
+        rest = others.as_str();
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::SharedEngine;
 use crate::clock::Deadline;
-use crate::iii::CallError;
+use crate::iii::{Answer, CallError};
 
 /// The client.
 #[derive(Clone)]
@@ -15,10 +15,26 @@ pub struct Configuration {
 /// What reading an entry's value can say besides the value.
 #[derive(Debug)]
 pub enum Fetched {
-    /// The value, placeholders expanded, valid under the registered schema.
-    Value(Value),
+    /// The value, placeholders expanded, valid under the registered schema. It may be long, so it is not parsed yet.
+    Value(Unread),
     /// The entry is there and its value cannot be used; the text says why.
     Invalid(String),
+}
+
+/// A value as it came.
+#[derive(Debug)]
+pub struct Unread(Answer);
+
+impl Unread {
+    /// About as many bytes as its text has.
+    pub fn bytes(&self) -> usize {
+        self.0.raw().map_or(0, |text| text.get().len())
+    }
+
+    /// The value.
+    pub fn value(&self) -> Result<Value, CallError> {
+        self.0.value().map(value_of)
+    }
 }
 
 impl Configuration {
@@ -60,7 +76,7 @@ impl Configuration {
     pub async fn fetch(&self, id: &str, deadline: Deadline) -> Result<Fetched, CallError> {
         let data = json!({"id": id});
         match self.engine.call("configuration::get", &data, deadline).await {
-            Ok(answer) => Ok(Fetched::Value(value_of(answer.value()?))),
+            Ok(answer) => Ok(Fetched::Value(Unread(answer))),
             Err(CallError::Refused { code, message, .. })
                 if code == "SCHEMA_INVALID" || code == "EXPAND_FAILED" =>
             {

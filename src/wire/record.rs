@@ -127,7 +127,12 @@ impl StoredRow {
         let read = if row.contains_key(ResolvedMarker::MARK) {
             ResolvedMarker::read(value).map(|marker| Self::Resolved(Box::new(marker)))
         } else {
-            decode_value(&Value::Object(in_contract_words(row))).map(|mut record: PendingApprovalRecord| {
+            let read = if speaks_contract(row) {
+                decode_value(value)
+            } else {
+                decode_value(&Value::Object(in_contract_words(row)))
+            };
+            read.map(|mut record: PendingApprovalRecord| {
                 let of_call = record.hold_id.as_deref().and_then(|id| id.split_once(':'));
                 record.digest = of_call.map(|(_, digest)| digest.to_owned());
                 Self::Live(Box::new(record))
@@ -143,6 +148,13 @@ impl StoredRow {
             Self::Null | Self::Resolved(_) | Self::Unreadable(_) => None,
         }
     }
+}
+
+/// Whether a stored record has none of the older words of contract §0. Nearly all have none, and a store may hold very
+/// many, so they are read as they are.
+fn speaks_contract(row: &Map<String, Value>) -> bool {
+    let is_older = |kind: &Value| kind.is_null() || kind == "folder_access";
+    row.get("kind").is_some_and(|kind| !is_older(kind)) && !row.contains_key("grant_request")
 }
 
 /// A stored record with the older words of contract §0 replaced. What has no older meaning is left for the strict

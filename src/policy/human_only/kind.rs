@@ -44,13 +44,16 @@ impl Kind {
                 Self::StateWrite
             };
         }
-        if says(function_id, &REGISTERS) {
-            Self::Registration
-        } else if says(function_id, &DEFERS) {
-            Self::Deferral
-        } else {
-            Self::Plain
+        let mut kind = Self::Plain;
+        for word in words(last_segment(function_id)) {
+            if is_one_of(word, &REGISTERS) {
+                return Self::Registration;
+            }
+            if is_one_of(word, &DEFERS) {
+                kind = Self::Deferral;
+            }
         }
+        kind
     }
 }
 
@@ -67,8 +70,15 @@ pub(super) fn creates(function_id: &str) -> bool {
 
 /// Whether one of these words stands in the last segment of an id.
 fn says(function_id: &str, known: &[&str]) -> bool {
-    let name = function_id.rsplit(':').next().unwrap_or(function_id);
-    words(name).any(|word| known.iter().any(|one| word.eq_ignore_ascii_case(one)))
+    words(last_segment(function_id)).any(|word| is_one_of(word, known))
+}
+
+fn last_segment(function_id: &str) -> &str {
+    function_id.rsplit(':').next().unwrap_or(function_id)
+}
+
+fn is_one_of(word: &str, known: &[&str]) -> bool {
+    known.iter().any(|one| word.eq_ignore_ascii_case(one))
 }
 
 /// Splits at everything that is no letter and where a capital begins a word: `HTTPCallBack2` is `HTTP`, `Call`, `Back`.

@@ -5,6 +5,15 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 
+/// Every door that a test here finds, the look at the text must have left open.
+fn door(function_id: &str, arguments: &Value) -> Option<Door> {
+    let door = super::door(function_id, arguments);
+    if door != door_of_id(function_id) {
+        assert!(looks_at_arguments(function_id, &arguments.to_string()), "{function_id} {arguments}");
+    }
+    door
+}
+
 #[test]
 fn the_namespace_is_what_stands_before_the_first_separator() {
     for id in ["approval::resolve", "approval::", "approval::x::y", "approval:::x"] {
@@ -373,6 +382,47 @@ fn function_key() -> impl Strategy<Value = String> {
         .prop_map(|(before, word)| before + word)
 }
 
+/// Arguments of texts and keys that matter to some door, or nearly do.
+fn suspicious() -> impl Strategy<Value = Value> {
+    let text = prop_oneof![
+        prop::sample::select(vec![
+            "state::set",
+            "engine::register_trigger",
+            "x::BIND",
+            "bus::unsubscribe",
+            "cron::create",
+            "approval_pending",
+            "Approval-Gate",
+            "harness::hook::pre-trigger",
+            "approval-gate/x",
+            "[[[\"approval::resolve\"]]]",
+            "state",
+            "a::b",
+            "\u{212a}",
+            "queue::push",
+        ])
+        .prop_map(str::to_owned),
+        human_only_id(),
+    ];
+    let key = prop::sample::select(vec![
+        "function_id",
+        "id",
+        "scope",
+        "name",
+        "trigger_type",
+        "payload",
+        "config",
+        "x",
+    ]);
+    let leaf = prop_oneof![3 => text.prop_map(Value::from), 1 => Just(Value::Null)];
+    leaf.prop_recursive(12, 30, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 1..4).prop_map(Value::from),
+            prop::collection::btree_map(key.clone(), inner, 1..4).prop_map(|fields| json!(fields)),
+        ]
+    })
+}
+
 fn deferral() -> impl Strategy<Value = &'static str> {
     prop_oneof![
         Just("batch::run"),
@@ -383,6 +433,24 @@ fn deferral() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
+    #[test]
+    fn arguments_that_are_not_looked_at_open_no_door(
+        id in prop_oneof![deferral(), Just("state::set"), Just("x::add"), Just("shell::exec"), Just("docs::read")],
+        arguments in suspicious(),
+    ) {
+        if !looks_at_arguments(id, &arguments.to_string()) {
+            prop_assert_eq!(super::door(id, &arguments), door_of_id(id));
+        }
+    }
+
+    #[test]
+    fn ordinary_arguments_of_ordinary_functions_are_not_looked_at(text in "[a-z /.]{0,20}", id in "(shell|docs)::(exec|read)") {
+        let words = ["approval", "configuration", "harness", "register", "bind", "subscribe"];
+        prop_assume!(words.iter().all(|word| !text.contains(word)));
+        let arguments = json!({"command": text, "timeout_ms": 5}).to_string();
+        prop_assert!(!looks_at_arguments(&id, &arguments));
+    }
+
     #[test]
     fn a_human_only_target_is_found_however_it_is_wrapped(
         id in human_only_id(), key in function_key(), by in deferral(), listed in any::<bool>(), wraps in wraps(12)

@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::wire::error::Object;
 
@@ -52,9 +52,24 @@ impl<'a> HookGlance<'a> {
         })
     }
 
+    /// The arguments as JSON text.
+    pub fn arguments_text(&self) -> &'a str {
+        self.arguments.map_or("null", RawValue::get)
+    }
+
     /// The arguments as a value.
     pub fn arguments(&self) -> Option<Value> {
-        self.arguments.map_or(Some(Value::Null), |text| serde_json::from_str(text.get()).ok())
+        serde_json::from_str(self.arguments_text()).ok()
+    }
+
+    /// The arguments as an object of these members only; `null` if they are no object.
+    pub fn members(&self, wanted: impl Fn(&str) -> bool) -> Option<Value> {
+        let text = self.arguments_text();
+        if !text.starts_with('{') {
+            return Some(Value::Null);
+        }
+        let mut reader = serde_json::Deserializer::from_str(text);
+        reader.deserialize_map(Members { wanted }).ok().map(Value::Object)
     }
 }
 
@@ -134,6 +149,31 @@ impl<'de> Deserialize<'de> for Fields {
             }
         }
         deserializer.deserialize_map(AnObject)
+    }
+}
+
+/// The members of an object with these names, the last of each.
+struct Members<F> {
+    wanted: F,
+}
+
+impl<'de, F: Fn(&str) -> bool> Visitor<'de> for Members<F> {
+    type Value = Map<String, Value>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let mut kept = Map::new();
+        while let Some(Text(name)) = members.next_key()? {
+            if (self.wanted)(&name) {
+                kept.insert(name.into_owned(), members.next_value()?);
+            } else {
+                members.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(kept)
     }
 }
 
@@ -250,6 +290,12 @@ mod tests {
         assert_eq!((&*glance.session_id, &*glance.turn_id), (&*full.session_id, &*full.turn_id));
         assert_eq!((&*glance.call_id, &*glance.function_id), (&*call.id, &*call.function_id));
         assert_eq!(glance.arguments().unwrap(), call.arguments);
+        let wanted = |name: &str| !name.starts_with('a');
+        let some = call.arguments.as_object().map(|fields| {
+            let some = fields.iter().filter(|(name, _)| wanted(name));
+            some.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>()
+        });
+        assert_eq!(glance.members(wanted).unwrap(), some.map_or(Value::Null, Value::Object));
         true
     }
 
