@@ -1,13 +1,9 @@
 //! An explanation as a person reads it on a terminal.
 
-use serde_json::Value;
-
-use crate::policy::explain::{Accepted, Close, Compared, Explanation, Miss, ModeSource, RuleName};
+use crate::policy::explain::{Close, Compared, Explanation, Miss, ModeSource, short};
 use crate::policy::settings::Mode;
 use crate::redact::visible;
 
-/// Longest value in a line, code points.
-const VALUE_CODE_POINTS: usize = 200;
 /// Longest function id in the headline, code points.
 const ID_CODE_POINTS: usize = 256;
 /// Width of the column of labels, the two spaces in front of it included.
@@ -24,7 +20,7 @@ pub(super) fn lines(explanation: &Explanation, place: impl Fn(usize) -> String) 
     lines.push(labelled("step", &step(explanation)));
     lines.push(labelled("mode", &mode(explanation)));
     if let Some(rule) = &explanation.rule {
-        lines.push(labelled("rule", &format!("{}, {}", named(rule), place(rule.index))));
+        lines.push(labelled("rule", &format!("{}, {}", rule.named(), place(rule.index))));
         lines.extend(explanation.constraints.iter().map(|one| labelled("", &compared(one))));
     }
     if let Some(entry) = &explanation.entry {
@@ -33,7 +29,7 @@ pub(super) fn lines(explanation: &Explanation, place: impl Fn(usize) -> String) 
     }
     let near = explanation.close.iter().map(close).collect();
     lines.extend(column("came close", near));
-    lines.extend(column("accepted", explanation.accepted.iter().map(accepted).collect()));
+    lines.extend(column("accepted", explanation.accepted.iter().map(|way| vec![way.text()]).collect()));
     lines
 }
 
@@ -63,30 +59,12 @@ fn mode(explanation: &Explanation) -> String {
     format!("{}, {source}", explanation.mode.as_str())
 }
 
-fn named(rule: &RuleName) -> String {
-    let floor = if rule.floor { " (floor)" } else { "" };
-    let action = rule.action.as_str();
-    if rule.rule_id == rule.pattern {
-        format!("{} {action} `{}`{floor}", rule.index, rule.pattern)
-    } else {
-        format!("{} `{}`, {action} `{}`{floor}", rule.index, rule.rule_id, rule.pattern)
-    }
-}
-
 fn compared(one: &Compared) -> String {
     let has = match &one.compared {
         Some(value) => format!("the call has {}", short(value)),
         None => "the call has none".to_owned(),
     };
-    format!("  {}; {has}", asked(one))
-}
-
-fn asked(one: &Compared) -> String {
-    format!("`{}` {} {}", one.field, one.operator, short(&one.operand))
-}
-
-fn short(value: &Value) -> String {
-    visible(&value.to_string(), VALUE_CODE_POINTS)
+    format!("  {}; {has}", one.asked())
 }
 
 fn close(close: &Close) -> Vec<String> {
@@ -99,22 +77,7 @@ fn close(close: &Close) -> Vec<String> {
         Miss::Spelling => "is for a function of almost this name".to_owned(),
     };
     let unmet = close.unmet.iter().filter(|_| close.miss != Miss::Spelling).map(compared);
-    std::iter::once(format!("rule {}: {miss}", named(&close.rule))).chain(unmet).collect()
-}
-
-fn accepted(accepted: &Accepted) -> Vec<String> {
-    match accepted {
-        Accepted::InMode { mode, rule: Some(rule) } => {
-            vec![format!("in mode {}, by rule {}", mode.as_str(), named(rule))]
-        }
-        Accepted::InMode { mode, rule: None } => {
-            vec![format!("in mode {}, by the session's list", mode.as_str())]
-        }
-        Accepted::WithArguments { rule, unmet } => {
-            let asks: Vec<String> = unmet.iter().map(asked).collect();
-            vec![format!("if {}, by rule {}", asks.join(" and "), named(rule))]
-        }
-    }
+    std::iter::once(format!("rule {}: {miss}", close.rule.named())).chain(unmet).collect()
 }
 
 fn words(modes: &[Mode]) -> String {

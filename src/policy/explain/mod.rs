@@ -1,6 +1,6 @@
 //! Why a call was decided as it was, in parts that a person or a program can look at.
 //!
-//! [`explain`] asks [`decide`](super::decide) and only adds to its answer, so an explanation can never disagree with the
+//! [`explain`] asks [`decide`] and only adds to its answer, so an explanation can never disagree with the
 //! gate. It reads, and nothing in it is what the caller wrote: values went through `redact` under their own names, the
 //! operands of rules too, because an `equals` that holds repeats the argument. Ids and patterns are made visible.
 
@@ -21,6 +21,7 @@ use super::{Policy, Question, decide};
 use crate::redact::{excerpt_of_member, shown, visible_exact};
 
 pub use close::{Accepted, Close, Miss};
+pub use words::short;
 
 /// Longest field name that is shown, code points.
 const FIELD_CODE_POINTS: usize = 256;

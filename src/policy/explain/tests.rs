@@ -106,6 +106,15 @@ fn a_held_call_names_the_rules_that_came_close_and_what_would_be_accepted() {
 }
 
 #[test]
+fn a_way_in_words_leaves_no_condition_out() {
+    let args: serde_json::Map<_, _> = (0..7).map(|n| (format!("f{n}"), json!({"equals": n}))).collect();
+    let config = json!({"rules": [{"function": "a", "action": "allow", "args": args}]});
+    let text = explained(&config, Mode::Manual, "a", &json!({})).accepted[0].text();
+    assert!(text.starts_with("if `f0` equals 0 and `f1` equals 1"), "{text}");
+    assert!(text.ends_with("and 2 more conditions, by rule 0 allow `a`"), "{text}");
+}
+
+#[test]
 fn what_never_opens_is_not_offered() {
     let config = json!({"rules": [
         {"function": "shell::exec", "action": "allow", "args": {"command": {"equals": "ls"}}},

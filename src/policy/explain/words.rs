@@ -1,11 +1,13 @@
-//! The one line that says why, for a person or a log.
+//! The parts of an explanation as single lines, for a person or a log.
 //!
-//! Never an argument's value: the line says which argument of which rule counted, and the parts of the explanation show
-//! the rest.
+//! The reason never holds an argument's value: it says which argument of which rule counted, and the other parts show the
+//! rest. What would be accepted holds what rules ask for, redacted, and nothing of the call.
 
 use std::fmt::Write as _;
 
-use super::Explanation;
+use serde_json::Value;
+
+use super::{Accepted, Compared, Explanation, RuleName};
 use crate::policy::rule::Action;
 use crate::policy::settings::GrantedBy;
 use crate::policy::verdict::Because;
@@ -13,6 +15,54 @@ use crate::redact::visible;
 
 /// Longest function id in the line, code points as shown.
 const ID_CODE_POINTS: usize = 256;
+/// Longest value in a line, code points.
+const VALUE_CODE_POINTS: usize = 200;
+
+impl RuleName {
+    /// Position, name, action and pattern.
+    pub fn named(&self) -> String {
+        let floor = if self.floor { " (floor)" } else { "" };
+        let Self { index, rule_id, pattern, .. } = self;
+        let action = self.action.as_str();
+        if rule_id == pattern {
+            format!("{index} {action} `{pattern}`{floor}")
+        } else {
+            format!("{index} `{rule_id}`, {action} `{pattern}`{floor}")
+        }
+    }
+}
+
+impl Compared {
+    /// What the rule asks for.
+    pub fn asked(&self) -> String {
+        format!("`{}` {} {}", self.field, self.operator, short(&self.operand))
+    }
+}
+
+impl Accepted {
+    /// The way in one line.
+    pub fn text(&self) -> String {
+        match self {
+            Self::InMode { mode, rule: Some(rule) } => {
+                format!("in mode {}, by rule {}", mode.as_str(), rule.named())
+            }
+            Self::InMode { mode, rule: None } => format!("in mode {}, by the session's list", mode.as_str()),
+            Self::WithArguments { rule, unmet } => {
+                let mut asks: Vec<String> =
+                    unmet.iter().take(Explanation::MOST).map(Compared::asked).collect();
+                if let Some(more @ 1..) = unmet.len().checked_sub(Explanation::MOST) {
+                    asks.push(format!("{more} more conditions"));
+                }
+                format!("if {}, by rule {}", asks.join(" and "), rule.named())
+            }
+        }
+    }
+}
+
+/// A value that is fit to be shown, as JSON on one line, cut in the middle if it is long.
+pub fn short(value: &Value) -> String {
+    visible(&value.to_string(), VALUE_CODE_POINTS)
+}
 
 pub(super) fn reason(explanation: &Explanation, because: &Because, function_id: &str) -> String {
     let called = visible(function_id, ID_CODE_POINTS);
