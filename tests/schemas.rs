@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use approval_gate::wire::schema::{self, functions, trigger_types};
+use approval_gate::wire::schema::{self, added_trigger_types, functions, trigger_types};
 use serde_json::{Map, Value};
 
 fn contract() -> Value {
@@ -105,6 +105,16 @@ fn both_trigger_types_have_the_published_binding_schema() {
 }
 
 #[test]
+fn the_added_trigger_types_are_none_of_the_published_ones() {
+    let contract = contract();
+    let published = published(&contract, "triggers");
+    let added: Vec<_> = added_trigger_types().iter().map(|ours| ours.id).collect();
+
+    assert_eq!(added, ["approval::audit"]);
+    assert!(added.iter().all(|id| !published.contains_key(id)));
+}
+
+#[test]
 fn everything_that_is_registered_is_described() {
     let mut silent = Vec::new();
     for function in functions() {
@@ -112,7 +122,7 @@ fn everything_that_is_registered_is_described() {
         find_silent(&function.request, &format!("{} request", function.id), &mut silent);
         find_silent(&function.response, &format!("{} response", function.id), &mut silent);
     }
-    for trigger in trigger_types() {
+    for trigger in trigger_types().into_iter().chain(added_trigger_types()) {
         assert!(!trigger.description.trim().is_empty(), "{}", trigger.id);
         find_silent(&trigger.config, trigger.id, &mut silent);
     }

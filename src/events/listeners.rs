@@ -1,6 +1,7 @@
 //! The listeners of one trigger type, found by session without looking at the others.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::value::RawValue;
@@ -34,6 +35,8 @@ pub struct Listener {
 pub struct Listeners {
     inner: RwLock<Inner>,
     bound: Notify,
+    /// Somebody was bound when the connection before was lost.
+    missed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -68,6 +71,13 @@ impl Listeners {
                 return;
             }
             bound.await;
+        }
+    }
+
+    /// Waits until there is one, if there was one before the connection was lost.
+    pub async fn back(&self) {
+        if self.missed.load(Ordering::Acquire) {
+            self.some().await;
         }
     }
 
@@ -133,11 +143,17 @@ impl Provider for Listeners {
     }
 
     fn unbind(&self, id: &str) {
-        self.inner.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.remove(id);
+        if inner.by_id.is_empty() {
+            self.missed.store(false, Ordering::Release);
+        }
     }
 
     fn reset(&self) {
-        *self.inner.write().unwrap_or_else(PoisonError::into_inner) = Inner::default();
+        let before = std::mem::take(&mut *self.inner.write().unwrap_or_else(PoisonError::into_inner));
+        // A connection that never came to have listeners says nothing about them.
+        self.missed.fetch_or(!before.by_id.is_empty(), Ordering::AcqRel);
     }
 }
 

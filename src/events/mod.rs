@@ -1,4 +1,4 @@
-//! Who is told: the two trigger types, their listeners, and the sending of events (contract §7).
+//! Who is told: the three trigger types, their listeners, and the sending of events (contract §7).
 //!
 //! Sending is fire-and-forget: an event is put into the connection's outbound queue in the order of the calls, so
 //! that each listener's created event is on the wire before its resolved event, and a slow listener delays nobody.
@@ -19,6 +19,7 @@ pub use listeners::Listeners;
 
 use crate::iii::{CallError, Fire, Provider};
 use crate::siblings::SharedEngine;
+use crate::wire::audit::AuditEntry;
 use crate::wire::events::{PendingCreatedEvent, PendingResolvedEvent};
 use crate::wire::record::PendingApprovalRecord;
 
@@ -28,6 +29,7 @@ pub struct Events {
     engine: SharedEngine,
     created: Arc<Listeners>,
     resolved: Arc<Listeners>,
+    audit: Arc<Listeners>,
     /// The connection on which all listeners have been told to us. On a new one they come one by one.
     known_on: Arc<AtomicU64>,
 }
@@ -35,7 +37,13 @@ pub struct Events {
 impl Events {
     /// Without listeners yet.
     pub fn new(engine: SharedEngine) -> Self {
-        Self { engine, created: Arc::default(), resolved: Arc::default(), known_on: Arc::default() }
+        Self {
+            engine,
+            created: Arc::default(),
+            resolved: Arc::default(),
+            audit: Arc::default(),
+            known_on: Arc::default(),
+        }
     }
 
     /// All listeners of this connection are known now: the engine hands them over before it answers our announcement.
@@ -43,10 +51,12 @@ impl Events {
         self.known_on.store(self.engine.connection(), Ordering::Release);
     }
 
-    /// Waits until somebody listens to resolved events, at most for `patience`. After an engine's restart listeners may
-    /// come back later than we do, and what an earlier run left to be told would be told to nobody.
+    /// Waits until somebody listens to resolved events, and to the audit if somebody did before, at most for `patience`.
+    /// After an engine's restart listeners may come back later than we do, and what an earlier run left to be told would be
+    /// told to nobody.
     pub async fn listener_or(&self, patience: Duration) {
-        let _ = tokio::time::timeout(patience, self.resolved.some()).await;
+        let back = async { tokio::join!(self.resolved.some(), self.audit.back()) };
+        let _ = tokio::time::timeout(patience, back).await;
     }
 
     /// The provider of `approval::pending-created`.
@@ -57,6 +67,11 @@ impl Events {
     /// The provider of `approval::pending-resolved`.
     pub fn resolved_provider(&self) -> Arc<dyn Provider> {
         Arc::clone(&self.resolved) as Arc<dyn Provider>
+    }
+
+    /// The provider of `approval::audit`.
+    pub fn audit_provider(&self) -> Arc<dyn Provider> {
+        Arc::clone(&self.audit) as Arc<dyn Provider>
     }
 
     /// Which connection events go out on at this moment.
@@ -76,6 +91,11 @@ impl Events {
         let connection = self.engine.connection();
         let told = self.send(&self.resolved, &event.session_id, event.session_metadata.as_ref(), event);
         told.then_some(connection)
+    }
+
+    /// An entry of the audit. Says whether it was told, as [`Events::resolved`] does.
+    pub fn audited(&self, entry: &AuditEntry) -> bool {
+        self.send(&self.audit, &entry.session_id, entry.session_metadata.as_ref(), entry)
     }
 
     /// False if the connection or its listeners were missing; any other failure would be one again.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Context;
+use crate::audit;
 use crate::clock::Deadline;
 use crate::hold::{Arrival, HoldKey, MAX_ID_BYTES, check_id};
 use crate::keep::in_progress::Ticket;
@@ -43,7 +44,12 @@ pub(super) fn continues(context: &Context, payload: &RawValue) -> bool {
     };
     let Some(settings) = context.settings.known(&glance.session_id, &policy) else { return false };
     let question = Question { function_id: &glance.function_id, arguments: &arguments };
-    policy::decide(&question, &settings, &policy).decision == Decision::Continue
+    let verdict = policy::decide(&question, &settings, &policy);
+    let continues = verdict.decision == Decision::Continue;
+    if continues {
+        audit::judged(&glance.session_id, &glance.call_id, &glance.function_id, &verdict);
+    }
+    continues
 }
 
 /// Answers one call.
@@ -51,29 +57,38 @@ pub(super) async fn gate(context: Arc<Context>, payload: Box<RawValue>) -> HookO
     let deadline = Deadline::after(BUDGET);
     let input: HookInput = match decode(&payload) {
         Ok(input) => input,
-        Err(invalid) => return HookOutput::deny(denial::payload_does_not_fit(&invalid)),
+        Err(invalid) => return does_not_fit(&invalid),
     };
     drop(payload);
-    let Some(call) = &input.call else { return HookOutput::deny(denial::NO_CALL) };
+    let Some(call) = &input.call else {
+        audit::unreadable("call");
+        return HookOutput::deny(denial::NO_CALL);
+    };
     let question = Question { function_id: &call.function_id, arguments: &call.arguments };
     if let Some(verdict) = policy::screen(&question) {
+        audit::judged(&input.session_id, &call.id, &call.function_id, &verdict);
         return HookOutput::deny(verdict.denial_text());
     }
     let key = match HoldKey::new(&input.session_id, &call.id, "call.id") {
         Ok(key) if input.turn_id.len() <= MAX_ID_BYTES => key,
-        Ok(_) => return does_not_fit("turn_id", "is longer than 512 bytes"),
-        Err(bad) => return does_not_fit(bad.field, bad.problem),
+        Ok(_) => return does_not_fit(&InvalidPayload::new("turn_id", "is longer than 512 bytes")),
+        Err(bad) => return does_not_fit(&InvalidPayload::new(bad.field, bad.problem)),
     };
     let ticket = context.inbox.arrived(&input.session_id, &input.turn_id);
     let policy = context.config.policy();
     let settings = context.settings.for_gate(&input.session_id, &policy, deadline).await;
     let verdict = policy::decide(&question, &settings, &policy);
+    if verdict.decision != Decision::Hold {
+        audit::judged(&input.session_id, &call.id, &call.function_id, &verdict);
+    }
     match verdict.decision {
         Decision::Continue => HookOutput::Continue,
         Decision::Deny => HookOutput::deny(verdict.denial_text()),
         Decision::Hold => match hold(&context, &input, call, key, ticket, deadline).await {
             Ok(answer) => answer,
             Err(error) => {
+                let because = "gate_unavailable";
+                audit::not_held(&input.session_id, &call.id, &call.function_id, Decision::Deny, because);
                 tracing::error!(session_id = input.session_id, error = %Chain(&error), "a call could not be held");
                 HookOutput::deny(denial::gate_unavailable(&error.to_string()))
             }
@@ -81,8 +96,9 @@ pub(super) async fn gate(context: Arc<Context>, payload: Box<RawValue>) -> HookO
     }
 }
 
-fn does_not_fit(field: &str, what: &str) -> HookOutput {
-    HookOutput::deny(denial::payload_does_not_fit(&InvalidPayload::new(field, what)))
+fn does_not_fit(invalid: &InvalidPayload) -> HookOutput {
+    audit::unreadable(&invalid.field);
+    HookOutput::deny(denial::payload_does_not_fit(invalid))
 }
 
 async fn hold(
@@ -95,12 +111,12 @@ async fn hold(
 ) -> Result<HookOutput, HoldError> {
     let record = PendingApprovalRecord::for_function(&input.session_id, &input.turn_id, input.depth, call);
     if context.inbox.was_released(&record) {
-        return Ok(HookOutput::Continue);
+        return Ok(released(&record));
     }
     let slot = context.inbox.open(key, ticket, deadline).await?;
     // Once more, because a decision may have been taken while we waited for the key.
     if context.inbox.was_released(&record) {
-        return Ok(HookOutput::Continue);
+        return Ok(released(&record));
     }
     let arrival = slot.arrival(&record);
     if arrival == Arrival::Redelivery {
@@ -109,6 +125,12 @@ async fn hold(
     let session = context.sessions.context(&input.session_id, deadline.keeping(WRITE_RESERVE)).await;
     slot.hold(record.in_session(session), arrival, deadline).await?;
     Ok(HookOutput::Hold)
+}
+
+fn released(record: &PendingApprovalRecord) -> HookOutput {
+    let PendingApprovalRecord { session_id, function_call_id, function_id, .. } = record;
+    audit::not_held(session_id, function_call_id, function_id, Decision::Continue, "released");
+    HookOutput::Continue
 }
 
 /// An error with its causes, for the log.

@@ -1,7 +1,7 @@
 //! One file per function: decode, decide, perform, encode. [`catalogue`] joins each id to its schema and handler.
 //!
 //! The two hooks answer whatever happens: the gate fails closed, the watch fails open. All others refuse with one of
-//! the three codes of contract §9.
+//! the codes of contract §9, or an addition to them.
 
 mod filesystem_access_watch;
 mod gate;
@@ -104,7 +104,7 @@ fn function(published: FunctionSchema, context: &Arc<Context>) -> Option<Functio
         "approval::filesystem-access-watch" | "approval::grant-watch" => {
             hook(context, filesystem_access_watch::watch)
         }
-        "approval::resolve" => typed(context, resolve::resolve),
+        "approval::resolve" => attested(context, resolve::resolve),
         "approval::list-pending" => typed(context, list_pending::list_pending),
         "approval::get-pending" => typed(context, get_pending::get_pending),
         "approval::set-mode" => typed(context, settings::set_mode),
@@ -179,6 +179,28 @@ where
             let request: T = decode(&invocation.data).map_err(|invalid| refused(&invalid.into()))?;
             let response = handle(context, request).await.map_err(|refusal| refused(&refusal))?;
             encode(&response)
+        })
+    })
+}
+
+/// As [`typed`], for a function that wants to know which connection calls, as far as the engine says so.
+fn attested<T, R, Fut>(
+    context: &Arc<Context>,
+    handle: fn(Arc<Context>, Option<String>, T) -> Fut,
+) -> Handler
+where
+    T: DeserializeOwned + Send + 'static,
+    R: Serialize + 'static,
+    Fut: Future<Output = Result<R, Refusal>> + Send + 'static,
+{
+    let context = Arc::clone(context);
+    Arc::new(move |invocation: Invocation| {
+        let context = Arc::clone(&context);
+        Box::pin(async move {
+            make_way(&invocation).await;
+            let request: T = decode(&invocation.data).map_err(|invalid| refused(&invalid.into()))?;
+            let answer = handle(context, invocation.caller(), request).await;
+            encode(&answer.map_err(|refusal| refused(&refusal))?)
         })
     })
 }

@@ -40,6 +40,8 @@ pub enum Door {
     Deferred,
     /// A binding to the harness's hooks, beside or in place of the gate.
     Hook,
+    /// A binding to what the gate tells or asks other workers, beyond the two published events.
+    Listener,
     /// The gate's own bindings.
     OwnBinding,
     /// A worker that signs on under the gate's name.
@@ -57,6 +59,7 @@ impl Door {
             Self::FilesystemGrants => "changes file access grants",
             Self::Deferred => "arranges for a human-only function to be called",
             Self::Hook => "binds to the harness's hooks",
+            Self::Listener => "binds to what the approval gate tells or asks other workers",
             Self::OwnBinding => "touches a binding of the approval gate",
             Self::OwnName => "takes the name of the approval gate",
         }
@@ -73,6 +76,10 @@ const OWN_BINDINGS: &str = "approval-gate/";
 const OWN_NAME: &str = "approval-gate";
 const RELEASE: &str = "harness::function::resolve";
 const HOOK_TYPES: &str = "harness::hook::";
+/// Trigger types of the gate's own.
+const OWN_TYPES: &str = "approval::";
+/// Those of them that the published worker has, and to which anybody may bind.
+const OPEN_TYPES: [&str; 2] = ["approval::pending-created", "approval::pending-resolved"];
 const FILESYSTEM: [&str; 2] = ["harness::filesystem::", "harness::workspace::"];
 const FILESYSTEM_READS: [&str; 2] = ["grants", "info"];
 

@@ -20,6 +20,9 @@ pub const STATE_UNAVAILABLE: &str = "approval/state_unavailable";
 /// The code of a decision that the harness did not take.
 pub const HARNESS_UNAVAILABLE: &str = "approval/harness_unavailable";
 
+/// The code of a decision that was made about another hold than the one that waits.
+pub const DIGEST_MISMATCH: &str = "approval/digest_mismatch";
+
 /// Fields whose inside is the caller's own: nothing below them is ever named in a message.
 const OPAQUE: [&str; 5] = ["arguments", "arguments_excerpt", "metadata", "session_metadata", "details"];
 
@@ -55,6 +58,9 @@ pub enum Refusal {
     /// The harness did not take the decision; the hold is kept. Carries the cause, in a few words.
     #[error("approval/harness_unavailable: {0}")]
     HarnessUnavailable(String),
+    /// Another call waits there than the one that was shown; nothing was done.
+    #[error("approval/digest_mismatch: the call that waits is not the one that was shown; look at it again")]
+    DigestMismatch,
 }
 
 impl Refusal {
@@ -64,6 +70,7 @@ impl Refusal {
             Self::InvalidPayload(_) => INVALID_PAYLOAD,
             Self::StateUnavailable(_) => STATE_UNAVAILABLE,
             Self::HarnessUnavailable(_) => HARNESS_UNAVAILABLE,
+            Self::DigestMismatch => DIGEST_MISMATCH,
         }
     }
 }

@@ -7,6 +7,7 @@
 //! `events::BindingConfig`; an older word is accepted where contract §0 lists it, and sent nowhere but to an older
 //! peer. `schema` publishes the shapes; its output is held to the published worker's by a test.
 
+pub mod audit;
 pub mod config;
 pub mod denial;
 pub mod error;

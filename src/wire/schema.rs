@@ -56,6 +56,8 @@ pub const ON_STATE_CHANGED: &str = "approval::on-state-changed";
 pub const PENDING_CREATED: &str = "approval::pending-created";
 /// The trigger type that tells of a hold's end.
 pub const PENDING_RESOLVED: &str = "approval::pending-resolved";
+/// The trigger type that tells who decided what; an addition to the published ones.
+pub const AUDIT: &str = "approval::audit";
 
 /// A function as it is registered.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,7 +97,18 @@ pub fn functions() -> Vec<FunctionSchema> {
     functions
 }
 
-/// Both trigger types, in the order of registration.
+/// The trigger types that the published worker does not have.
+pub fn added_trigger_types() -> Vec<TriggerTypeSchema> {
+    vec![TriggerTypeSchema {
+        id: AUDIT,
+        description: "Fires when a call starts to wait for a decision (`entry: \"asked\"`) and when it was \
+                      decided (`entry: \"decided\"`, with outcome, surface and caller), both with the same \
+                      `event_id`. For workers that keep a log; never for agents.",
+        config: schema_of::<BindingConfig>(),
+    }]
+}
+
+/// Both published trigger types, in the order of registration.
 pub fn trigger_types() -> [TriggerTypeSchema; 2] {
     let config = schema_of::<BindingConfig>();
     [

@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 
 use super::fields::{targets, text};
 use super::kind::{self, Kind};
-use super::{Door, HOOK_TYPES, OWN_BINDINGS, OWN_NAME, holds_decisions, is_human_only};
+use super::{
+    Door, HOOK_TYPES, OPEN_TYPES, OWN_BINDINGS, OWN_NAME, OWN_TYPES, holds_decisions, is_human_only,
+};
 
 /// Functions in this namespace register and bind for everybody.
 pub(super) const ENGINE: &str = "engine::";
@@ -45,6 +47,9 @@ pub(super) fn door_of_binding(fields: &Map<String, Value>, signs_on: bool) -> Op
     let text = |key| text(fields, key).unwrap_or_default();
     if text("trigger_type").starts_with(HOOK_TYPES) {
         return Some(Door::Hook);
+    }
+    if text("trigger_type").starts_with(OWN_TYPES) && !OPEN_TYPES.contains(&text("trigger_type")) {
+        return Some(Door::Listener);
     }
     if text("id").starts_with(OWN_BINDINGS) {
         return Some(Door::OwnBinding);
