@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use approval_gate::wire::record::{PendingApprovalRecord, StoredRow};
 
-use crate::history::{End, Heard, History};
+use crate::history::{Audited, End, Heard, History};
 use crate::world::Inner;
 
 fn live(inner: &Inner) -> Vec<(String, PendingApprovalRecord)> {
@@ -118,9 +118,9 @@ fn unaudited(history: &History) -> Vec<String> {
     let broken = history.crashes + history.cuts > 0;
     let ids = history.holds.keys().chain(history.audited.iter().map(|entry| &entry.event_id));
     for id in ids.collect::<BTreeSet<_>>() {
-        let entries: Vec<_> = history.audited.iter().filter(|entry| entry.event_id == *id).collect();
+        let entries: Vec<&Audited> = history.audited.iter().filter(|entry| entry.event_id == *id).collect();
         let told: Vec<_> = history.heard.iter().filter(|heard| heard.hold.as_ref() == Some(id)).collect();
-        let (asked, decided): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.asked);
+        let (asked, decided): (Vec<&Audited>, Vec<&Audited>) = entries.iter().partition(|entry| entry.asked);
         let ended = told.iter().any(|heard| !heard.created);
         let complete = asked.len() == 1 && decided.len() == 1 && entries[0].asked;
         if asked.len() > 1 || entries.iter().skip(1).any(|entry| entry.asked) {

@@ -8,7 +8,9 @@
 #![allow(clippy::needless_pass_by_value, clippy::match_bool, clippy::match_same_arms)]
 #![allow(clippy::semicolon_if_nothing_returned, clippy::struct_field_names, clippy::type_complexity)]
 
+mod audit;
 mod boot;
+mod digest;
 mod events;
 mod field_cases;
 mod gate;
