@@ -320,11 +320,7 @@ fn registry(context: &Arc<Context>) -> Registry {
         };
         Some(trigger_type(added, provider))
     }));
-    Registry {
-        functions: catalogue(context),
-        trigger_types,
-        bindings: bindings(),
-    }
+    Registry { functions: catalogue(context), trigger_types, bindings: bindings() }
 }
 
 /// The watch's id and globs are what tells the harness that filesystem access can be asked for at all.

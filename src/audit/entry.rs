@@ -3,14 +3,16 @@
 //! Pure. Not obvious: a reason is the decider's own text and may quote anything, so it goes through the same redaction as
 //! an excerpt.
 
-use crate::hold::{Decider, Ending, Surface};
+use crate::hold::Ending;
 use crate::redact;
-use crate::wire::audit::{AuditDecision, AuditEntry, AuditNote, Step, UNATTESTED};
+use crate::wire::audit::{AuditDecision, AuditEntry, AuditNote, Step, Surface, UNATTESTED};
 use crate::wire::events::Outcome;
 use crate::wire::record::{PendingApprovalRecord, ResolvedMarker};
 
 /// The longest reason, in code points as shown.
 const REASON: usize = 1_024;
+/// The longest name of a caller, in code points as shown.
+const CALLER: usize = 512;
 
 impl AuditEntry {
     /// A call is held, or would be; `at` in milliseconds since the epoch.
@@ -32,18 +34,21 @@ impl AuditEntry {
 
     /// A call of which [`AuditEntry::asked`] told is decided; `at` in milliseconds since the epoch.
     pub fn decided(record: &PendingApprovalRecord, ending: &Ending, at: i64) -> Self {
-        let decision = AuditDecision::new(ending.outcome.into(), ending.reason.as_deref(), &ending.by);
+        let (outcome, by) = (ending.outcome.into(), &ending.by);
+        let decision =
+            AuditDecision::new(outcome, ending.reason.as_deref(), by.surface.into(), by.caller.clone());
         Self { entry: Step::Decided, decision: Some(decision), ..Self::asked(record, at) }
     }
 
     /// The end of the hold that a marker stands for. Before markers said who decided, only people could.
     pub fn of_marker(marker: &ResolvedMarker) -> Self {
         let (event, note) = (&marker.event, marker.audit.as_ref());
-        let by = match (note, event.outcome) {
-            (Some(note), _) => Decider { surface: note.surface, caller: note.caller.clone() },
-            (None, Outcome::Aborted) => Decider::ABORT,
-            (None, Outcome::Allow | Outcome::Deny) => Decider::human(None),
+        let surface = match (note, event.outcome) {
+            (Some(note), _) => note.surface,
+            (None, Outcome::Aborted) => Surface::Abort,
+            (None, Outcome::Allow | Outcome::Deny) => Surface::Human,
         };
+        let caller = note.and_then(|note| note.caller.clone());
         Self {
             entry: Step::Decided,
             event_id: marker.event_id.clone(),
@@ -53,7 +58,7 @@ impl AuditEntry {
             function_id: event.function_id.clone(),
             kind: note.map(|note| note.kind),
             digest: event.digest.clone(),
-            decision: Some(AuditDecision::new(event.outcome, event.reason.as_deref(), &by)),
+            decision: Some(AuditDecision::new(event.outcome, event.reason.as_deref(), surface, caller)),
             at: event.resolved_at,
             session_metadata: event.session_metadata.clone(),
         }
@@ -61,14 +66,14 @@ impl AuditEntry {
 }
 
 impl AuditDecision {
-    fn new(outcome: Outcome, reason: Option<&str>, by: &Decider) -> Self {
+    fn new(outcome: Outcome, reason: Option<&str>, surface: Surface, caller: Option<String>) -> Self {
         let reason = reason.filter(|reason| !reason.is_empty());
-        let unattested = || (by.surface == Surface::Human).then(|| UNATTESTED.to_owned());
+        let unattested = || (surface == Surface::Human).then(|| UNATTESTED.to_owned());
         Self {
             outcome,
             reason: reason.map(|reason| redact::shown(reason, REASON)),
-            surface: by.surface,
-            caller: by.caller.clone().or_else(unattested),
+            surface,
+            caller: caller.map(|caller| redact::visible(&caller, CALLER)).or_else(unattested),
         }
     }
 }
@@ -76,7 +81,7 @@ impl AuditDecision {
 impl AuditNote {
     /// What a marker of this hold's end keeps.
     pub fn of(record: &PendingApprovalRecord, ending: &Ending) -> Self {
-        Self { kind: record.kind, surface: ending.by.surface, caller: ending.by.caller.clone() }
+        Self { kind: record.kind, surface: ending.by.surface.into(), caller: ending.by.caller.clone() }
     }
 }
 
@@ -87,7 +92,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::hold;
+    use crate::hold::{self, Decider};
     use crate::wire::events::PendingResolvedEvent;
     use crate::wire::hook::HookCall;
 
@@ -142,9 +147,17 @@ mod tests {
     #[test]
     fn the_table_of_deciders() {
         let rows = [
-            (hold::Outcome::Allow, Decider::human(Some("w".into())), json!({"surface": "human", "caller": "w"})),
+            (
+                hold::Outcome::Allow,
+                Decider::human(Some("w".into())),
+                json!({"surface": "human", "caller": "w"}),
+            ),
             (hold::Outcome::Allow, Decider::human(None), json!({"surface": "human", "caller": "unattested"})),
-            (hold::Outcome::Deny, Decider::answerer("a::b".into()), json!({"surface": "answerer", "caller": "a::b"})),
+            (
+                hold::Outcome::Deny,
+                Decider::answerer("a::b".into()),
+                json!({"surface": "answerer", "caller": "a::b"}),
+            ),
             (hold::Outcome::Deny, Decider::POLICY, json!({"surface": "policy", "caller": null})),
             (hold::Outcome::Aborted, Decider::ABORT, json!({"surface": "abort", "caller": null})),
         ];
@@ -185,7 +198,8 @@ mod tests {
     fn a_reason_loses_its_secrets_and_its_disguise_and_is_bounded() {
         let long = format!("password=hunter2\u{202e} {}", "x".repeat(5_000));
         let decision = ending(hold::Outcome::Deny, Some(&long), Decider::human(None));
-        let reason = AuditEntry::decided(&record(Value::Null), &decision, 1).decision.unwrap().reason.unwrap();
+        let reason =
+            AuditEntry::decided(&record(Value::Null), &decision, 1).decision.unwrap().reason.unwrap();
         assert!(!reason.contains("hunter2") && !reason.contains('\u{202e}'), "{reason}");
         assert!(reason.chars().count() <= REASON);
     }

@@ -36,10 +36,12 @@ impl Audit {
         let _ = self.events.audited(&entry);
     }
 
-    /// A call of which [`Audit::asked`] told was decided, without a hold of it in the store. Nothing makes up for an entry
-    /// that is lost.
-    pub fn decided(&self, record: &PendingApprovalRecord, ending: &Ending) {
-        let entry = AuditEntry::decided(record, ending, clock::now_ms());
+    /// A call that would have waited was decided at once, without a hold of it in the store: both entries. Nothing makes up
+    /// for one that is lost.
+    pub fn decided_at_once(&self, mut record: PendingApprovalRecord, ending: &Ending) {
+        record.becomes_a_hold();
+        self.asked(&record);
+        let entry = AuditEntry::decided(&record, ending, clock::now_ms());
         log(&entry);
         let _ = self.events.audited(&entry);
     }

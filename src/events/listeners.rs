@@ -211,4 +211,22 @@ mod tests {
         listeners.reset();
         assert_eq!(functions(&listeners, "s_1", &Value::Null), Vec::<String>::new());
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_listener_that_was_lost_with_its_connection_is_waited_for() {
+        let listeners = Listeners::default();
+        let comes_at_once =
+            async || tokio::time::timeout(std::time::Duration::from_secs(1), listeners.back()).await.is_ok();
+        listeners.reset();
+        assert!(comes_at_once().await, "nobody was there");
+        listeners.bind(bind("1", "a", Value::Null)).unwrap();
+        listeners.reset();
+        listeners.reset();
+        assert!(!comes_at_once().await, "one was there and has not come back");
+        listeners.bind(bind("1", "a", Value::Null)).unwrap();
+        assert!(comes_at_once().await);
+        listeners.unbind("1");
+        listeners.reset();
+        assert!(comes_at_once().await, "it had gone before");
+    }
 }

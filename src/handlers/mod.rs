@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::audit::Audit;
 use crate::events::Events;
 use crate::iii::{ErrorBody, Function, Handler, Invocation, OnTheSpot, Reply};
 use crate::keep::background::Background;
@@ -60,6 +61,8 @@ pub struct Context {
     pub granting: KeyedLock,
     /// The listeners.
     pub events: Events,
+    /// Who decided what.
+    pub audit: Audit,
     /// Work that goes on after an answer.
     pub background: Background,
     /// The configuration worker.
@@ -85,6 +88,7 @@ impl Context {
             shell: Shell::new(configuration.clone()),
             granting: KeyedLock::default(),
             config,
+            audit: Audit::new(events.clone()),
             events,
             background,
             configuration,
@@ -184,10 +188,7 @@ where
 }
 
 /// As [`typed`], for a function that wants to know which connection calls, as far as the engine says so.
-fn attested<T, R, Fut>(
-    context: &Arc<Context>,
-    handle: fn(Arc<Context>, Option<String>, T) -> Fut,
-) -> Handler
+fn attested<T, R, Fut>(context: &Arc<Context>, handle: fn(Arc<Context>, Option<String>, T) -> Fut) -> Handler
 where
     T: DeserializeOwned + Send + 'static,
     R: Serialize + 'static,

@@ -3,11 +3,8 @@
 //! Must not know how the caller was found out. Not obvious: the caller is what the engine says of a connection, never what a
 //! payload claims, so it names a connection and not a person.
 
-use serde::{Deserialize, Serialize};
-
 /// Where a decision was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Surface {
     /// A person, through `approval::resolve`.
     Human,
@@ -17,18 +14,6 @@ pub enum Surface {
     Policy,
     /// Nobody: the turn or session ended, a newer hold came, or nothing waited any more.
     Abort,
-}
-
-impl Surface {
-    /// The word that crosses the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Human => "human",
-            Self::Answerer => "answerer",
-            Self::Policy => "policy",
-            Self::Abort => "abort",
-        }
-    }
 }
 
 /// Who ended a hold.

@@ -37,13 +37,7 @@ impl PendingApprovalRecord {
             digest: None,
             hold_id: None,
             salt: None,
-            call_digest: Some(call_digest(
-                session_id,
-                turn_id,
-                &call.id,
-                &call.function_id,
-                &call.arguments,
-            )),
+            call_digest: Some(call_digest(session_id, turn_id, &call.id, &call.function_id, &call.arguments)),
         }
     }
 
@@ -84,8 +78,11 @@ impl PendingApprovalRecord {
         }
     }
 
-    /// Makes this a hold of its own, with an id, and a digest under a salt of its own.
+    /// Makes this a hold of its own, with an id, and a digest under a salt of its own. One that is a hold stays the same.
     pub fn becomes_a_hold(&mut self) -> String {
+        if let Some(hold_id) = &self.hold_id {
+            return hold_id.clone();
+        }
         let salt = Uuid::new_v4().simple().to_string();
         self.digest = self.call_digest.as_deref().map(|call| hold_digest(&salt, call));
         self.salt = self.digest.is_some().then_some(salt);

@@ -10,15 +10,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::hold::hold_digest;
-use crate::wire::record::PendingApprovalRecord;
+use crate::wire::record::{PendingApprovalRecord, PendingKind};
 
 /// How many released calls are remembered.
 const CAPACITY: usize = 10_000;
 /// For how long.
 const AGE: Duration = Duration::from_hours(1);
 
-/// The memory: of each session, turn and call id the hold that was released last. Its digest tells whether a call that
-/// arrives there is the same.
+/// How many different calls under the same ids.
+const CALLS: usize = 8;
+
+/// The memory: the holds that were released, by session, turn and call id. The digest of one tells whether a call that
+/// arrives there is its.
 #[derive(Default)]
 pub struct Released {
     inner: Mutex<Inner>,
@@ -26,15 +29,15 @@ pub struct Released {
 
 #[derive(Default)]
 struct Inner {
-    calls: HashMap<Arc<Place>, Call>,
+    calls: HashMap<Arc<Place>, Vec<Call>>,
     order: VecDeque<(Instant, Arc<Place>)>,
 }
 
 #[derive(PartialEq, Eq, Hash)]
 struct Place {
-    session_id: String,
-    turn_id: String,
-    function_call_id: String,
+    session: String,
+    turn: String,
+    call: String,
 }
 
 struct Call {
@@ -49,13 +52,15 @@ impl Released {
         let (Some(salt), Some(digest)) = (hold.salt.clone(), hold.digest.clone()) else { return };
         let (place, at) = (Arc::new(Place::of(hold)), Instant::now());
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.calls.insert(Arc::clone(&place), Call { salt, digest, at });
+        let here = inner.calls.entry(Arc::clone(&place)).or_default();
+        if here.len() == CALLS {
+            here.remove(0);
+        }
+        here.push(Call { salt, digest, at });
         inner.order.push_back((at, place));
         while inner.order.len() > CAPACITY || inner.order.front().is_some_and(|(at, _)| at.elapsed() > AGE) {
             let Some((at, place)) = inner.order.pop_front() else { break };
-            if inner.calls.get(&place).is_some_and(|call| call.at == at) {
-                inner.calls.remove(&place);
-            }
+            inner.drop_calls(&place, |call| call.at == at);
         }
     }
 
@@ -63,43 +68,55 @@ impl Released {
     pub fn contains(&self, arriving: &PendingApprovalRecord) -> bool {
         let Some(of_call) = &arriving.call_digest else { return false };
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner
-            .calls
-            .get(&Place::of(arriving))
-            .is_some_and(|call| call.at.elapsed() <= AGE && call.digest == hold_digest(&call.salt, of_call))
+        let mut here = inner.calls.get(&Place::of(arriving)).into_iter().flatten();
+        here.any(|call| call.at.elapsed() <= AGE && call.digest == hold_digest(&call.salt, of_call))
     }
 
-    /// The release did not happen.
+    /// The release did not happen. Where a folder was refused to a released call, the call is not run again unasked either.
     pub fn forget(&self, hold: &PendingApprovalRecord) {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).calls.remove(&Place::of(hold));
+        let of_any_call = hold.kind == PendingKind::FilesystemAccess;
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.drop_calls(&Place::of(hold), |call| {
+            of_any_call || hold.digest.as_ref().is_some_and(|digest| *digest == call.digest)
+        });
     }
 
     /// A turn ended; in every session, if the notice names none.
     pub fn forget_turn(&self, session_id: Option<&str>, turn_id: &str) {
         self.retain(|place| {
-            place.turn_id != turn_id || session_id.is_some_and(|session| session != place.session_id)
+            place.turn != turn_id || session_id.is_some_and(|session_id| session_id != place.session)
         });
     }
 
     /// A session ended.
     pub fn forget_session(&self, session_id: &str) {
-        self.retain(|place| place.session_id != session_id);
+        self.retain(|place| place.session != session_id);
     }
 
     fn retain(&self, keep: impl Fn(&Place) -> bool) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let Inner { calls, order } = &mut *inner;
         calls.retain(|place, _| keep(place));
-        order.retain(|(at, place)| calls.get(place).is_some_and(|call| call.at == *at));
+        order.retain(|(_, place)| calls.contains_key(place));
+    }
+}
+
+impl Inner {
+    fn drop_calls(&mut self, place: &Place, is_meant: impl Fn(&Call) -> bool) {
+        let Some(here) = self.calls.get_mut(place) else { return };
+        here.retain(|call| !is_meant(call));
+        if here.is_empty() {
+            self.calls.remove(place);
+        }
     }
 }
 
 impl Place {
     fn of(record: &PendingApprovalRecord) -> Self {
         Self {
-            session_id: record.session_id.clone(),
-            turn_id: record.turn_id.clone(),
-            function_call_id: record.function_call_id.clone(),
+            session: record.session_id.clone(),
+            turn: record.turn_id.clone(),
+            call: record.function_call_id.clone(),
         }
     }
 }
@@ -110,6 +127,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::fsaccess::AccessRequest;
     use crate::wire::hook::HookCall;
 
     fn arriving(session: &str, turn: &str, call: &str, arguments: Value) -> PendingApprovalRecord {
@@ -152,8 +170,27 @@ mod tests {
         assert!(released.contains(&call));
         assert!(!released.contains(&arriving("s", "t", "c", json!({"pin": 2}))));
         assert!(!released.contains(&arriving("s", "t_2", "c", json!({"pin": 1}))));
-        released.forget(&call);
+    }
+
+    #[test]
+    fn a_denial_is_of_its_own_call_and_that_of_a_folder_of_all_under_its_ids() {
+        let released = Released::default();
+        let (call, other) = (arriving("s", "t", "c", json!(1)), arriving("s", "t", "c", json!(2)));
+        release(&released, &call);
+        let mut denied = other.clone();
+        denied.becomes_a_hold();
+        released.remember(&denied);
+        released.forget(&denied);
+        assert!(released.contains(&call) && !released.contains(&other));
+
+        let request = AccessRequest {
+            requested_root: "/data".into(),
+            attempted_path: "/data/x".into(),
+            error_code: "S215".into(),
+        };
+        released.forget(&call.clone().asking_for(request));
         assert!(!released.contains(&call));
+        assert!(released.inner.lock().unwrap().calls.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::hold::Surface;
+use crate::hold;
 use crate::wire::events::Outcome;
 use crate::wire::record::PendingKind;
 
@@ -68,6 +68,43 @@ pub struct AuditDecision {
     /// function. Absent where nobody called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
+}
+
+/// Where a hold was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Surface {
+    /// A person, through `approval::resolve`.
+    Human,
+    /// A worker that answers in a person's place.
+    Answerer,
+    /// The gate itself, because nobody may be asked.
+    Policy,
+    /// Nowhere: nobody decided.
+    Abort,
+}
+
+impl Surface {
+    /// The word that crosses the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Human => "human",
+            Self::Answerer => "answerer",
+            Self::Policy => "policy",
+            Self::Abort => "abort",
+        }
+    }
+}
+
+impl From<hold::Surface> for Surface {
+    fn from(surface: hold::Surface) -> Self {
+        match surface {
+            hold::Surface::Human => Self::Human,
+            hold::Surface::Answerer => Self::Answerer,
+            hold::Surface::Policy => Self::Policy,
+            hold::Surface::Abort => Self::Abort,
+        }
+    }
 }
 
 /// What a marker keeps besides the resolved event.

@@ -112,7 +112,10 @@ async fn every_way_in_which_a_hold_ends_is_told_after_it_was_asked() {
     let entries = heard(&stage, 8).await;
 
     let mut told = written(&stage);
-    assert_eq!(told[..4], ["asked c_1", "decided c_1 aborted abort", "asked c_1", "decided c_1 aborted abort"]);
+    assert_eq!(
+        told[..4],
+        ["asked c_1", "decided c_1 aborted abort", "asked c_1", "decided c_1 aborted abort"]
+    );
     told[6..].sort();
     assert_eq!(
         told[4..],
@@ -159,7 +162,8 @@ async fn an_agent_cannot_listen() {
     stage.ask("approval::set-mode", json!({"session_id": "s", "mode": "full"})).await;
     let by_name = json!({"trigger_type": AUDIT, "function_id": "mine::log", "config": {}});
     for arguments in [by_name, json!([AUDIT, "mine::log", {}])] {
-        let answer = stage.ask("approval::gate", hook("s", "c_1", "engine::register_trigger", arguments)).await;
+        let answer =
+            stage.ask("approval::gate", hook("s", "c_1", "engine::register_trigger", arguments)).await;
         assert_eq!(answer["decision"], "deny");
         assert!(answer["reason"].as_str().unwrap().contains("human_only_function"), "{answer}");
     }
