@@ -113,7 +113,7 @@ fn the_added_trigger_types_are_these_and_say_no_to_unknown_fields() {
     let added = added_trigger_types();
     assert_eq!(
         added.iter().map(|added| added.id).collect::<Vec<_>>(),
-        ["approval::answerer", "approval::prompt-policy-changed"]
+        ["approval::answerer", "approval::audit", "approval::prompt-policy-changed"]
     );
     for added in added {
         assert_eq!(added.config["additionalProperties"], false, "{}", added.id);

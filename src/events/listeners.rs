@@ -1,6 +1,7 @@
 //! The listeners of one trigger type, found by session without looking at the others.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::value::RawValue;
@@ -37,6 +38,8 @@ pub struct Listeners {
     bound: Notify,
     /// Whether a binding may name a session and nothing else.
     by_session_only: bool,
+    /// Somebody was bound when the connection before was lost.
+    missed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -81,6 +84,13 @@ impl Listeners {
                 return;
             }
             bound.await;
+        }
+    }
+
+    /// Waits until there is one, if there was one before the connection was lost.
+    pub async fn back(&self) {
+        if self.missed.load(Ordering::Acquire) {
+            self.some().await;
         }
     }
 
@@ -148,11 +158,17 @@ impl Provider for Listeners {
     }
 
     fn unbind(&self, id: &str) {
-        self.inner.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.remove(id);
+        if inner.by_id.is_empty() {
+            self.missed.store(false, Ordering::Release);
+        }
     }
 
     fn reset(&self) {
-        *self.inner.write().unwrap_or_else(PoisonError::into_inner) = Inner::default();
+        let before = std::mem::take(&mut *self.inner.write().unwrap_or_else(PoisonError::into_inner));
+        // A connection that never came to have listeners says nothing about them.
+        self.missed.fetch_or(!before.by_id.is_empty(), Ordering::AcqRel);
     }
 }
 
@@ -209,5 +225,23 @@ mod tests {
         listeners.bind(bind("2", "b", Value::Null)).unwrap();
         listeners.reset();
         assert_eq!(functions(&listeners, "s_1", &Value::Null), Vec::<String>::new());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_listener_that_was_lost_with_its_connection_is_waited_for() {
+        let listeners = Listeners::default();
+        let comes_at_once =
+            async || tokio::time::timeout(std::time::Duration::from_secs(1), listeners.back()).await.is_ok();
+        listeners.reset();
+        assert!(comes_at_once().await, "nobody was there");
+        listeners.bind(bind("1", "a", Value::Null)).unwrap();
+        listeners.reset();
+        listeners.reset();
+        assert!(!comes_at_once().await, "one was there and has not come back");
+        listeners.bind(bind("1", "a", Value::Null)).unwrap();
+        assert!(comes_at_once().await);
+        listeners.unbind("1");
+        listeners.reset();
+        assert!(comes_at_once().await, "it had gone before");
     }
 }

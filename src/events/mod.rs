@@ -23,9 +23,10 @@ pub use listeners::Listeners;
 
 use crate::iii::{CallError, Fire, Provider};
 use crate::siblings::SharedEngine;
+use crate::wire::audit::AuditEntry;
 use crate::wire::events::{PendingCreatedEvent, PendingResolvedEvent};
 use crate::wire::record::PendingApprovalRecord;
-use crate::wire::schema::{ANSWERER, PROMPT_POLICY_CHANGED};
+use crate::wire::schema::{ANSWERER, AUDIT, PROMPT_POLICY_CHANGED};
 
 /// The events. Cheap to clone.
 #[derive(Clone)]
@@ -35,6 +36,7 @@ pub struct Events {
     resolved: Arc<Listeners>,
     prompts: Arc<Listeners>,
     answerers: Arc<Answerers>,
+    audit: Arc<Listeners>,
     /// The connection on which all listeners have been told to us. On a new one they come one by one.
     known_on: Arc<AtomicU64>,
 }
@@ -48,6 +50,7 @@ impl Events {
             resolved: Arc::default(),
             prompts: Arc::new(Listeners::by_session_only()),
             answerers: Arc::default(),
+            audit: Arc::default(),
             known_on: Arc::default(),
         }
     }
@@ -67,10 +70,12 @@ impl Events {
         self.known_on.load(Ordering::Acquire) == self.engine.connection()
     }
 
-    /// Waits until somebody listens to resolved events, at most for `patience`. After an engine's restart listeners may
-    /// come back later than we do, and what an earlier run left to be told would be told to nobody.
+    /// Waits until somebody listens to resolved events, and to the audit if somebody did before, at most for `patience`.
+    /// After an engine's restart listeners may come back later than we do, and what an earlier run left to be told would be
+    /// told to nobody.
     pub async fn listener_or(&self, patience: Duration) {
-        let _ = tokio::time::timeout(patience, self.resolved.some()).await;
+        let back = async { tokio::join!(self.resolved.some(), self.audit.back()) };
+        let _ = tokio::time::timeout(patience, back).await;
     }
 
     /// The provider of `approval::pending-created`.
@@ -88,6 +93,7 @@ impl Events {
         match trigger_type {
             PROMPT_POLICY_CHANGED => Some(Arc::clone(&self.prompts) as Arc<dyn Provider>),
             ANSWERER => Some(Arc::clone(&self.answerers) as Arc<dyn Provider>),
+            AUDIT => Some(Arc::clone(&self.audit) as Arc<dyn Provider>),
             _ => None,
         }
     }
@@ -95,6 +101,11 @@ impl Events {
     /// Who is asked before a person is.
     pub fn answerers(&self) -> &Answerers {
         &self.answerers
+    }
+
+    /// The time that events carry, in milliseconds since the Unix epoch.
+    pub fn now_ms(&self) -> i64 {
+        self.engine.now_ms()
     }
 
     /// Which connection events go out on at this moment.
@@ -114,6 +125,11 @@ impl Events {
         let connection = self.engine.connection();
         let told = self.send(&self.resolved, &event.session_id, event.session_metadata.as_ref(), event);
         told.then_some(connection)
+    }
+
+    /// An entry of the audit. Says whether it was told, as [`Events::resolved`] does.
+    pub fn audited(&self, entry: &AuditEntry) -> bool {
+        self.send(&self.audit, &entry.session_id, entry.session_metadata.as_ref(), entry)
     }
 
     /// False if the connection or its listeners were missing; any other failure would be one again.

@@ -13,8 +13,10 @@ use tokio::time::Instant;
 
 use super::Context;
 use super::gate::{WRITE_RESERVE, judge};
-use crate::clock::{self, Deadline};
+use crate::audit;
+use crate::clock::Deadline;
 use crate::events::Answerer;
+use crate::hold::{Decider, Ending, Outcome};
 use crate::iii::{CallError, Fire};
 use crate::keep::in_progress::Ticket;
 use crate::keep::inbox::HoldError;
@@ -111,15 +113,16 @@ pub(super) async fn consult(
         return Ok(consulted);
     }
     let session = context.sessions.context(&record.session_id, until).await;
-    let shown = PendingApprovalRecord { pending_at: clock::now_ms(), ..record.clone() };
+    let shown = PendingApprovalRecord { pending_at: context.engine.now_ms(), ..record.clone() };
     let shown = shown.in_session(session.clone());
     consulted.session = Some(session);
     answerers.retain(|answerer| answerer.is_about(shown.session_metadata.as_ref()));
     if answerers.is_empty() {
         return Ok(consulted);
     }
-    consulted.asked = ask_in_turn(context, answerers, &PendingCreatedEvent::new(shown), call, until).await?;
-    consulted.output = settle(context, call, record, ticket, consulted.asked.last(), deadline).await?;
+    let shown = PendingCreatedEvent::new(shown);
+    consulted.asked = ask_in_turn(context, answerers, &shown, call, until).await?;
+    consulted.output = settle(context, call, &shown.record, ticket, consulted.asked.last(), deadline).await?;
     Ok(consulted)
 }
 
@@ -133,6 +136,7 @@ async fn settle(
     deadline: Deadline,
 ) -> Result<Option<HookOutput>, HoldError> {
     if let Some(Asked { answerer, said: Said::Deny(reason), .. }) = last {
+        answered(context, record, answerer, Outcome::Deny, reason.clone());
         let reason = denial::denied_by_answerer(&name(&answerer.function_id), reason.as_deref());
         return Ok(Some(HookOutput::deny(reason)));
     }
@@ -140,13 +144,31 @@ async fn settle(
         return Err(HoldError::TurnEnded);
     }
     let (policy, verdict) = judge(context, &record.session_id, call, deadline).await;
-    let is_allowed = last.is_some_and(|asked| asked.said == Said::Allow);
-    Ok(match verdict.decision {
-        Decision::Continue => Some(HookOutput::Continue),
-        Decision::Deny => Some(HookOutput::deny(verdict.denial_text())),
-        Decision::Hold if is_allowed && policy.is_answerable(&call.function_id) => Some(HookOutput::Continue),
-        Decision::Hold => None,
+    if verdict.decision != Decision::Hold {
+        audit::judged(&record.session_id, &call.id, &call.function_id, &verdict);
+    }
+    let allowed_by = last.filter(|asked| asked.said == Said::Allow).map(|asked| &asked.answerer);
+    Ok(match (verdict.decision, allowed_by) {
+        (Decision::Continue, _) => Some(HookOutput::Continue),
+        (Decision::Deny, _) => Some(HookOutput::deny(verdict.denial_text())),
+        (Decision::Hold, Some(answerer)) if policy.is_answerable(&call.function_id) => {
+            answered(context, record, answerer, Outcome::Allow, None);
+            Some(HookOutput::Continue)
+        }
+        (Decision::Hold, _) => None,
     })
+}
+
+/// The call was decided in a person's place.
+fn answered(
+    context: &Context,
+    record: &PendingApprovalRecord,
+    answerer: &Answerer,
+    outcome: Outcome,
+    reason: Option<String>,
+) {
+    let by = Decider::answerer(name(&answerer.function_id));
+    context.audit.decided_at_once(record.clone(), &Ending { reason, ..Ending::of(outcome, by) });
 }
 
 /// Asks until one decides, the time is over, or [`MAX_ASKED`] were asked. An error if the connection is lost: the hook's

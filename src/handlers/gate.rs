@@ -8,6 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Context, answering, unattended};
+use crate::audit;
 use crate::clock::Deadline;
 use crate::hold::{Arrival, HoldKey, MAX_ID_BYTES, check_id};
 use crate::keep::in_progress::Ticket;
@@ -48,7 +49,12 @@ pub(super) fn continues(context: &Context, payload: &RawValue) -> bool {
     };
     let Some(arguments) = arguments else { return false };
     let question = Question { function_id: &glance.function_id, arguments: &arguments };
-    policy::decide(&question, &settings, &policy).decision == Decision::Continue
+    let verdict = policy::decide(&question, &settings, &policy);
+    let continues = verdict.decision == Decision::Continue;
+    if continues {
+        audit::judged(&glance.session_id, &glance.call_id, &glance.function_id, &verdict);
+    }
+    continues
 }
 
 /// Answers one call.
@@ -56,21 +62,28 @@ pub(super) async fn gate(context: Arc<Context>, payload: Box<RawValue>) -> HookO
     let deadline = Deadline::after(BUDGET);
     let input: HookInput = match decode(&payload) {
         Ok(input) => input,
-        Err(invalid) => return HookOutput::deny(denial::payload_does_not_fit(&invalid)),
+        Err(invalid) => return does_not_fit(&invalid),
     };
     drop(payload);
-    let Some(call) = &input.call else { return HookOutput::deny(denial::NO_CALL) };
+    let Some(call) = &input.call else {
+        audit::unreadable("call");
+        return HookOutput::deny(denial::NO_CALL);
+    };
     let question = Question { function_id: &call.function_id, arguments: &call.arguments };
     if let Some(verdict) = policy::screen(&question) {
+        audit::judged(&input.session_id, &call.id, &call.function_id, &verdict);
         return HookOutput::deny(verdict.denial_text());
     }
     let key = match HoldKey::new(&input.session_id, &call.id, "call.id") {
         Ok(key) if input.turn_id.len() <= MAX_ID_BYTES => key,
-        Ok(_) => return does_not_fit("turn_id", "is longer than 512 bytes"),
-        Err(bad) => return does_not_fit(bad.field, bad.problem),
+        Ok(_) => return does_not_fit(&InvalidPayload::new("turn_id", "is longer than 512 bytes")),
+        Err(bad) => return does_not_fit(&InvalidPayload::new(bad.field, bad.problem)),
     };
     let ticket = context.inbox.arrived(&input.session_id, &input.turn_id);
     let (_, verdict) = judge(&context, &input.session_id, call, deadline).await;
+    if verdict.decision != Decision::Hold && verdict.because != Because::PromptsDisabled {
+        audit::judged(&input.session_id, &call.id, &call.function_id, &verdict);
+    }
     match verdict.decision {
         Decision::Continue => HookOutput::Continue,
         Decision::Deny if verdict.because == Because::PromptsDisabled => {
@@ -80,6 +93,8 @@ pub(super) async fn gate(context: Arc<Context>, payload: Box<RawValue>) -> HookO
         Decision::Hold => match hold(&context, &input, call, key, ticket, deadline).await {
             Ok(answer) => answer,
             Err(error) => {
+                let because = "gate_unavailable";
+                audit::not_held(&input.session_id, &call.id, &call.function_id, Decision::Deny, because);
                 tracing::error!(session_id = input.session_id, error = %Chain(&error), "a call could not be held");
                 HookOutput::deny(denial::gate_unavailable(&error.to_string()))
             }
@@ -101,8 +116,9 @@ pub(super) async fn judge(
     (policy, verdict)
 }
 
-fn does_not_fit(field: &str, what: &str) -> HookOutput {
-    HookOutput::deny(denial::payload_does_not_fit(&InvalidPayload::new(field, what)))
+fn does_not_fit(invalid: &InvalidPayload) -> HookOutput {
+    audit::unreadable(&invalid.field);
+    HookOutput::deny(denial::payload_does_not_fit(invalid))
 }
 
 async fn hold(
@@ -115,7 +131,7 @@ async fn hold(
 ) -> Result<HookOutput, HoldError> {
     let record = PendingApprovalRecord::for_function(&input.session_id, &input.turn_id, input.depth, call);
     if context.inbox.was_released(&record) {
-        return Ok(HookOutput::Continue);
+        return Ok(released(&record));
     }
     let consulted = answering::consult(context, call, &record, &ticket, deadline).await?;
     if let Some(answer) = consulted.output {
@@ -124,7 +140,7 @@ async fn hold(
     let slot = context.inbox.open(key, ticket, deadline).await?;
     // Once more, because a decision may have been taken while we waited for the key.
     if context.inbox.was_released(&record) {
-        return Ok(HookOutput::Continue);
+        return Ok(released(&record));
     }
     let arrival = slot.arrival(&record);
     if arrival == Arrival::Redelivery {
@@ -136,10 +152,18 @@ async fn hold(
     };
     let record = record.in_session(session);
     if let Some(denied) = answering::unseen(context, call, &record) {
+        audit::not_held(&input.session_id, &call.id, &call.function_id, Decision::Deny, "no_listener");
         return Ok(denied);
     }
     slot.hold(record, arrival, deadline).await?;
     Ok(HookOutput::Hold)
+}
+
+/// The answer to a call that a person has released already.
+pub(super) fn released(record: &PendingApprovalRecord) -> HookOutput {
+    let PendingApprovalRecord { session_id, function_call_id, function_id, .. } = record;
+    audit::not_held(session_id, function_call_id, function_id, Decision::Continue, "released");
+    HookOutput::Continue
 }
 
 /// An error with its causes, for the log.

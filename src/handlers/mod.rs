@@ -23,6 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::audit::Audit;
 use crate::events::Events;
 use crate::iii::{ErrorBody, Function, Handler, Invocation, OnTheSpot, Reply};
 use crate::keep::background::Background;
@@ -66,6 +67,8 @@ pub struct Context {
     pub events: Events,
     /// One call is put to answerers once at a time, however often it is delivered.
     pub asking: KeyedLock,
+    /// Who decided what.
+    pub audit: Audit,
     /// Work that goes on after an answer.
     pub background: Background,
     /// The configuration worker.
@@ -94,6 +97,7 @@ impl Context {
             granting: KeyedLock::default(),
             asking: KeyedLock::default(),
             config,
+            audit: Audit::new(events.clone()),
             events,
             background,
             configuration,
@@ -113,7 +117,7 @@ fn function(published: FunctionSchema, context: &Arc<Context>) -> Option<Functio
         "approval::filesystem-access-watch" | "approval::grant-watch" => {
             hook(context, filesystem_access_watch::watch)
         }
-        "approval::resolve" => typed(context, resolve::resolve),
+        "approval::resolve" => attested(context, resolve::resolve),
         "approval::list-pending" => typed(context, list_pending::list_pending),
         "approval::get-pending" => typed(context, get_pending::get_pending),
         "approval::set-mode" => typed(context, settings::set_mode),
@@ -192,6 +196,25 @@ where
             let request: T = decode(&invocation.data).map_err(|invalid| refused(&invalid.into()))?;
             let response = handle(context, request).await.map_err(|refusal| refused(&refusal))?;
             encode(&response)
+        })
+    })
+}
+
+/// As [`typed`], for a function that wants to know which connection calls, as far as the engine says so.
+fn attested<T, R, Fut>(context: &Arc<Context>, handle: fn(Arc<Context>, Option<String>, T) -> Fut) -> Handler
+where
+    T: DeserializeOwned + Send + 'static,
+    R: Serialize + 'static,
+    Fut: Future<Output = Result<R, Refusal>> + Send + 'static,
+{
+    let context = Arc::clone(context);
+    Arc::new(move |invocation: Invocation| {
+        let context = Arc::clone(&context);
+        Box::pin(async move {
+            make_way(&invocation).await;
+            let request: T = decode(&invocation.data).map_err(|invalid| refused(&invalid.into()))?;
+            let answer = handle(context, invocation.caller(), request).await;
+            encode(&answer.map_err(|refusal| refused(&refusal))?)
         })
     })
 }

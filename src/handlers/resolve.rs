@@ -7,9 +7,9 @@ use tokio::sync::oneshot;
 
 use super::Context;
 use crate::clock::Deadline;
-use crate::hold::{Ending, HoldKey, Outcome};
+use crate::hold::{Decider, Ending, HoldKey, Outcome};
 use crate::iii::CallError;
-use crate::keep::inbox::Deciding;
+use crate::keep::inbox::{DecideError, Deciding};
 use crate::wire::denial::{self, DenialEnvelope};
 use crate::wire::error::{InvalidPayload, Refusal};
 use crate::wire::harness::Released;
@@ -22,20 +22,23 @@ const PATIENCE: Duration = Duration::from_secs(25);
 /// How long remembering a refused root may take before the denial is delivered without it.
 const REMEMBER_BUDGET: Duration = Duration::from_secs(3);
 
-/// Applies one decision.
+/// Applies one decision, made by this caller.
 pub(super) async fn resolve(
     context: Arc<Context>,
+    caller: Option<String>,
     request: ResolveRequest,
 ) -> Result<ResolveResponse, Refusal> {
     let key = HoldKey::new(&request.session_id, &request.function_call_id, "function_call_id")
         .map_err(|bad| InvalidPayload::new(bad.field, bad.problem))?;
+    let by = Decider::human(caller);
     let ending = match request.decision {
-        Decision::Allow => Ending::of(Outcome::Allow),
-        Decision::Deny => Ending { outcome: Outcome::Deny, reason: request.reason.clone() },
+        Decision::Allow => Ending::of(Outcome::Allow, by),
+        Decision::Deny => Ending { reason: request.reason.clone(), ..Ending::of(Outcome::Deny, by) },
     };
     let patience = Deadline::after(PATIENCE);
-    let found = context.inbox.decide(key, ending, patience.at_most(FIND_BUDGET)).await;
-    let Some(deciding) = found.map_err(|error| Refusal::StateUnavailable(error.to_string()))? else {
+    let shown = request.digest.as_deref();
+    let found = context.inbox.decide(key, ending, shown, patience.at_most(FIND_BUDGET)).await;
+    let Some(deciding) = found.map_err(refusal)? else {
         return Ok(ResolveResponse::NOTHING_WAITED);
     };
     let (answer, answered) = oneshot::channel();
@@ -47,6 +50,13 @@ pub(super) async fn resolve(
         Ok(Ok(result)) => result,
         Ok(Err(_)) => Err(Refusal::HarnessUnavailable("the decision could not be carried out".to_owned())),
         Err(_) => Ok(ResolveResponse { resolved: true, turn_resumed: None }),
+    }
+}
+
+fn refusal(error: DecideError) -> Refusal {
+    match error {
+        DecideError::Store(error) => Refusal::StateUnavailable(error.to_string()),
+        DecideError::DigestMismatch => Refusal::DigestMismatch,
     }
 }
 
@@ -67,7 +77,7 @@ async fn carry_out(
         }
         // Nothing was waiting there: the record goes, and its end is that of a decision whose answer never came.
         Ok(Released { resolved: false, .. }) => {
-            let ending = deciding.claim.earlier_unanswered().map_or(Ending::ABORTED, Ending::of);
+            let ending = deciding.claim.earlier_unanswered().unwrap_or(Ending::ABORTED);
             context.inbox.decided(deciding, ending).await;
             Ok(ResolveResponse::NOTHING_WAITED)
         }

@@ -5,16 +5,18 @@
 //! ends here: a card that waits for nobody must not stay.
 
 use super::Context;
+use super::gate::released;
+use crate::audit;
 use crate::clock::Deadline;
 use crate::fsaccess::AccessRequest;
-use crate::hold::{Arrival, Ending, HoldKey, Outcome};
+use crate::hold::{Arrival, Decider, Ending, HoldKey, Outcome};
 use crate::keep::in_progress::Ticket;
 use crate::policy::{PromptPolicy, Verdict};
 use crate::wire::hook::{HookCall, HookInput, HookOutput, WatchInput};
 use crate::wire::record::PendingApprovalRecord;
 
 /// A hold that is denied by no person's words.
-const DENIED: Ending = Ending::of(Outcome::Deny);
+const DENIED: Ending = Ending::of(Outcome::Deny, Decider::POLICY);
 
 /// Whether nobody is asked in this session.
 pub(super) async fn is(context: &Context, session_id: &str, deadline: Deadline) -> bool {
@@ -33,16 +35,19 @@ pub(super) async fn deny(
     deadline: Deadline,
     verdict: &Verdict,
 ) -> HookOutput {
-    let denied = || HookOutput::deny(verdict.denial_text());
+    let denied = || {
+        audit::judged(&input.session_id, &call.id, &call.function_id, verdict);
+        HookOutput::deny(verdict.denial_text())
+    };
     let record = PendingApprovalRecord::for_function(&input.session_id, &input.turn_id, input.depth, call);
     if context.inbox.was_released(&record) {
-        return HookOutput::Continue;
+        return released(&record);
     }
     // Whatever happens to an older hold, the call is denied: a store that fails costs a card, not the answer.
     let Ok(slot) = context.inbox.open(key, ticket, deadline).await else { return denied() };
     // Once more, because a decision may have been taken while we waited for the key.
     if context.inbox.was_released(&record) {
-        return HookOutput::Continue;
+        return released(&record);
     }
     match slot.arrival(&record) {
         Arrival::New => {}

@@ -41,7 +41,11 @@ pub fn arrival(standing: Standing) -> Arrival {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hold::Outcome;
+    use crate::hold::{Decider, Outcome};
+
+    fn decided(outcome: Outcome) -> Ending {
+        Ending::of(outcome, Decider::human(None))
+    }
 
     #[test]
     fn the_table_of_arrivals() {
@@ -50,12 +54,12 @@ mod tests {
             (Standing::Live { same_call: true, deciding: None }, Arrival::Redelivery),
             (Standing::Live { same_call: false, deciding: None }, Arrival::Replaces(Ending::ABORTED)),
             (
-                Standing::Live { same_call: true, deciding: Some(Ending::of(Outcome::Allow)) },
-                Arrival::Replaces(Ending::of(Outcome::Allow)),
+                Standing::Live { same_call: true, deciding: Some(decided(Outcome::Allow)) },
+                Arrival::Replaces(decided(Outcome::Allow)),
             ),
             (
-                Standing::Live { same_call: false, deciding: Some(Ending::of(Outcome::Deny)) },
-                Arrival::Replaces(Ending::of(Outcome::Deny)),
+                Standing::Live { same_call: false, deciding: Some(decided(Outcome::Deny)) },
+                Arrival::Replaces(decided(Outcome::Deny)),
             ),
         ];
         for (standing, expected) in rows {

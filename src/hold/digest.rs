@@ -1,8 +1,8 @@
 //! What makes two deliveries the same call: a digest of session, turn, call id, function and arguments (contract §2).
 //!
-//! The stored excerpt is redacted and clipped, so it cannot tell two calls apart; the digest can. It hides what cannot
-//! be guessed, and is stored but never shown. Object keys are taken in sorted order, because JSON that crosses the
-//! engine is re-encoded.
+//! The stored excerpt is redacted and clipped, so it cannot tell two calls apart; the digest can. It hides only what cannot
+//! be guessed, so it stays in memory: what is stored and shown is salted, anew for each hold. Object keys are taken in
+//! sorted order, because JSON that crosses the engine is re-encoded.
 
 use std::fmt::Write as _;
 
@@ -23,6 +23,19 @@ pub fn call_digest(
         text(&mut hasher, part);
     }
     value(&mut hasher, arguments);
+    written(hasher)
+}
+
+/// The digest of one hold: `sha256:<hex>` over its salt and its call's digest. Without the salt nobody can try guesses of
+/// the arguments against it, and two holds of one call differ.
+pub fn hold_digest(salt: &str, call_digest: &str) -> String {
+    let mut hasher = Sha256::new();
+    text(&mut hasher, salt);
+    text(&mut hasher, call_digest);
+    written(hasher)
+}
+
+fn written(hasher: Sha256) -> String {
     let mut out = String::with_capacity(7 + 64);
     out.push_str("sha256:");
     for byte in hasher.finalize() {
@@ -89,6 +102,15 @@ mod tests {
         assert_ne!(of(&json!([])), of(&json!({})));
         assert_ne!(of(&json!("1")), of(&json!(1)));
         assert_ne!(of(&json!(null)), of(&json!(false)));
+    }
+
+    #[test]
+    fn a_hold_s_digest_is_its_own_and_its_call_s() {
+        let (one, other) = (of(&json!({"pin": "1234"})), of(&json!({"pin": "1235"})));
+        assert_eq!(hold_digest("salt", &one), hold_digest("salt", &one));
+        assert_ne!(hold_digest("salt", &one), hold_digest("pepper", &one));
+        assert_ne!(hold_digest("salt", &one), hold_digest("salt", &other));
+        assert_ne!(hold_digest("salt", &one), one);
     }
 
     proptest! {

@@ -4,6 +4,7 @@
 //! `keep::inbox` performs what is decided here.
 
 mod arrival;
+mod decider;
 mod digest;
 mod filter;
 mod index;
@@ -11,7 +12,8 @@ mod key;
 mod page;
 
 pub use arrival::{Arrival, Standing, arrival};
-pub use digest::call_digest;
+pub use decider::{Decider, Surface};
+pub use digest::{call_digest, hold_digest};
 pub use filter::contains_all;
 pub use index::{HoldIndex, Indexed};
 pub use key::{BadId, HoldKey, MAX_ID_BYTES, check_id};
@@ -35,14 +37,16 @@ pub struct Ending {
     pub outcome: Outcome,
     /// The operator's own reason, on deny only.
     pub reason: Option<String>,
+    /// Who ended it.
+    pub by: Decider,
 }
 
 impl Ending {
     /// An end that nobody decided.
-    pub const ABORTED: Self = Self { outcome: Outcome::Aborted, reason: None };
+    pub const ABORTED: Self = Self { outcome: Outcome::Aborted, reason: None, by: Decider::ABORT };
 
     /// An end without a reason of the operator's own.
-    pub const fn of(outcome: Outcome) -> Self {
-        Self { outcome, reason: None }
+    pub const fn of(outcome: Outcome, by: Decider) -> Self {
+        Self { outcome, reason: None, by }
     }
 }

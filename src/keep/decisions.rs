@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::hold::{Ending, Outcome};
+use crate::hold::Ending;
 
 /// The decisions under way.
 #[derive(Clone, Default)]
@@ -21,7 +21,7 @@ struct Deciding {
     /// The harness has answered; only the row is still to be removed.
     settled: bool,
     /// An earlier decision whose answer never came: it may have taken effect.
-    unanswered: Option<Outcome>,
+    unanswered: Option<Ending>,
     /// The hold has left the inbox meanwhile: nothing is remembered once the decision has come to its end.
     gone: bool,
 }
@@ -89,17 +89,17 @@ impl Claim {
         &self.ending
     }
 
-    /// An earlier decision on this hold whose answer never came.
-    pub fn earlier_unanswered(&self) -> Option<Outcome> {
+    /// An earlier decision on this hold whose answer never came; without its reason, which nobody may have heard.
+    pub fn earlier_unanswered(&self) -> Option<Ending> {
         let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        table.get(&self.identity).and_then(|deciding| deciding.unanswered)
+        table.get(&self.identity).and_then(|deciding| deciding.unanswered.clone())
     }
 
     /// The decision was sent and no answer came: it may have taken effect. Kept for the next try.
     pub fn unanswered(self) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(deciding) = table.get_mut(&self.identity) {
-            deciding.unanswered.get_or_insert(self.ending.outcome);
+            deciding.unanswered.get_or_insert_with(|| Ending { reason: None, ..self.ending.clone() });
         }
     }
 
@@ -128,9 +128,10 @@ impl Drop for Claim {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::hold::{Decider, Outcome};
 
     fn ending(outcome: Outcome) -> Ending {
-        Ending { outcome, reason: None }
+        Ending::of(outcome, Decider::human(None))
     }
 
     #[test]
@@ -149,7 +150,7 @@ mod tests {
         let decisions = Decisions::default();
         decisions.claim("h", ending(Outcome::Allow)).unwrap().unanswered();
         let second = decisions.claim("h", ending(Outcome::Deny)).unwrap();
-        assert_eq!(second.earlier_unanswered(), Some(Outcome::Allow));
+        assert_eq!(second.earlier_unanswered(), Some(ending(Outcome::Allow)));
         second.settled();
         assert!(decisions.is_settled("h"));
         drop(second);

@@ -21,6 +21,7 @@ use super::inbox_view::{InboxView, Known};
 use super::keyed_lock::KeyedLock;
 use super::released::Released;
 pub use super::slot::Slot;
+use crate::audit::Audit;
 use crate::clock::Deadline;
 use crate::events::Events;
 use crate::hold::{Ending, HoldKey, Indexed, Outcome, Page, Position};
@@ -44,6 +45,7 @@ pub struct Inbox {
 pub(super) struct Inner {
     pub(super) state: State,
     pub(super) events: Events,
+    pub(super) audit: Audit,
     pub(super) locks: KeyedLock,
     pub(super) decisions: Decisions,
     pub(super) released: Released,
@@ -69,6 +71,17 @@ pub enum HoldError {
     /// The turn or session ended while the record was being written.
     #[error("the turn or session of this call has ended")]
     TurnEnded,
+}
+
+/// Why a decision could not begin. Nothing has happened then.
+#[derive(Debug, Error)]
+pub enum DecideError {
+    /// The store did not answer in time, or refused.
+    #[error(transparent)]
+    Store(#[from] HoldError),
+    /// The hold that stands there is not the one that was shown.
+    #[error("another call is held there than the one that was shown")]
+    DigestMismatch,
 }
 
 /// A live hold, as it was read.
@@ -112,6 +125,7 @@ impl Inbox {
         Self {
             inner: Arc::new(Inner {
                 state,
+                audit: Audit::new(events.clone()),
                 events,
                 locks: KeyedLock::default(),
                 decisions: Decisions::default(),
@@ -173,26 +187,31 @@ impl Inbox {
 
     /// Whether a person has just released the call of this record.
     pub fn was_released(&self, record: &PendingApprovalRecord) -> bool {
-        record.digest.as_ref().is_some_and(|digest| self.inner.released.contains(digest))
+        self.inner.released.contains(record)
     }
 
-    /// Takes a hold for a decision. `None`: nothing is held there, or another decision is being carried out.
+    /// Takes a hold for a decision. `None`: nothing is held there, or another decision is being carried out. `shown` is the
+    /// digest of the hold that was looked at, if the decision is bound to it.
     pub async fn decide(
         &self,
         key: HoldKey,
         ending: Ending,
+        shown: Option<&str>,
         deadline: Deadline,
-    ) -> Result<Option<Deciding>, HoldError> {
+    ) -> Result<Option<Deciding>, DecideError> {
         let row = key.row();
         let guard = tokio::time::timeout_at(deadline.instant(), self.inner.locks.lock(&row))
             .await
             .map_err(|_| HoldError::TooSlow)?;
         let value = self.read_row(&row, deadline, &guard).await.map_err(HoldError::Unavailable)?;
         let Some(live) = Live::read(&value) else { return Ok(None) };
+        if shown.is_some() && shown != live.record.digest.as_deref() {
+            return Err(DecideError::DigestMismatch);
+        }
         let outcome = ending.outcome;
         let Some(claim) = self.inner.decisions.claim(&live.identity, ending) else { return Ok(None) };
-        if let (Outcome::Allow, Some(digest)) = (outcome, &live.record.digest) {
-            self.inner.released.remember(digest, key.session_id(), &live.record.turn_id);
+        if outcome == Outcome::Allow {
+            self.inner.released.remember(&live.record);
         }
         Ok(Some(Deciding { live, key, claim }))
     }
@@ -206,9 +225,7 @@ impl Inbox {
     }
 
     fn not_released(&self, live: &Live) {
-        if let Some(digest) = &live.record.digest {
-            self.inner.released.forget(digest);
-        }
+        self.inner.released.forget(&live.record);
     }
 
     /// The decision took effect: the row goes and the listeners are told. If the store fails, that is done later.

@@ -1,9 +1,10 @@
 //! What a pending record means to the inbox: which hold it is, whether two of them ask the same, where it stands.
 
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 use crate::fsaccess;
-use crate::hold::{Position, call_digest};
+use crate::hold::{Position, call_digest, hold_digest};
 use crate::redact;
 use crate::wire::hook::HookCall;
 use crate::wire::record::{AccessRequest, PendingApprovalRecord, PendingKind};
@@ -33,8 +34,10 @@ impl PendingApprovalRecord {
             pending_at: 0,
             depth,
             access_request: None,
+            digest: None,
             hold_id: None,
-            digest: Some(call_digest(session_id, turn_id, &call.id, &call.function_id, &call.arguments)),
+            salt: None,
+            call_digest: Some(call_digest(session_id, turn_id, &call.id, &call.function_id, &call.arguments)),
         }
     }
 
@@ -75,24 +78,44 @@ impl PendingApprovalRecord {
         }
     }
 
-    /// Whether the other record was made by the same delivery of the same question (contract §2).
-    pub fn is_same_question(&self, other: &Self) -> bool {
-        self.is_same_call(other) && self.kind == other.kind && self.access_request == other.access_request
+    /// Makes this a hold of its own, with an id, and a digest under a salt of its own. One that is a hold stays the same.
+    pub fn becomes_a_hold(&mut self) -> String {
+        if let Some(hold_id) = &self.hold_id {
+            return hold_id.clone();
+        }
+        let salt = Uuid::new_v4().simple().to_string();
+        self.digest = self.call_digest.as_deref().map(|call| hold_digest(&salt, call));
+        self.salt = self.digest.is_some().then_some(salt);
+        self.hold_id.insert(Uuid::new_v4().to_string()).clone()
     }
 
-    /// Whether the other record was made by the same call, whatever is asked about it. A record of an older worker has no
-    /// digest; then its visible parts have to do.
-    pub fn is_same_call(&self, other: &Self) -> bool {
-        match (&self.digest, &other.digest) {
-            (Some(one), Some(two)) => one == two,
-            _ => {
-                self.session_id == other.session_id
-                    && self.turn_id == other.turn_id
-                    && self.function_call_id == other.function_call_id
-                    && self.function_id == other.function_id
-                    && self.arguments_excerpt == other.arguments_excerpt
-            }
+    /// Whether this record is a hold of that call, exactly; `None` on a record that an older worker wrote without a digest.
+    pub fn is_of_call(&self, call_digest: &str) -> Option<bool> {
+        match (&self.salt, &self.digest) {
+            (Some(salt), Some(digest)) => Some(*digest == hold_digest(salt, call_digest)),
+            // Before digests had salts, the call's own stood behind the id.
+            _ => Some(self.hold_id.as_deref()?.split_once(':')?.1 == call_digest),
         }
+    }
+
+    /// Whether the arriving record was made by the same delivery of the same question as this stored one (contract §2).
+    pub fn is_same_question(&self, arriving: &Self) -> bool {
+        self.is_same_call(arriving)
+            && self.kind == arriving.kind
+            && self.access_request == arriving.access_request
+    }
+
+    /// Whether the arriving record was made by the same call as this stored one, whatever is asked about it. A record of
+    /// an older worker has no digest; then its visible parts have to do.
+    pub fn is_same_call(&self, arriving: &Self) -> bool {
+        let by_digest = arriving.call_digest.as_deref().and_then(|call| self.is_of_call(call));
+        by_digest.unwrap_or_else(|| {
+            self.session_id == arriving.session_id
+                && self.turn_id == arriving.turn_id
+                && self.function_call_id == arriving.function_call_id
+                && self.function_id == arriving.function_id
+                && self.arguments_excerpt == arriving.arguments_excerpt
+        })
     }
 
     /// Which hold it is. A row of an older worker is known by its content.
@@ -103,13 +126,10 @@ impl PendingApprovalRecord {
         })
     }
 
-    /// The id of the event that tells its end: what is random in the hold's own id, and not the digest beside it.
+    /// The id under which its beginning and its end are told: the hold's own, without the digest that once stood behind it.
     pub fn event_id(&self) -> String {
-        let identity = self.identity();
-        match self.hold_id.as_deref().and_then(|id| id.split_once(':')) {
-            Some((random, _)) => random.to_owned(),
-            None => identity,
-        }
+        let random = self.hold_id.as_deref().and_then(|id| id.split(':').next());
+        random.map_or_else(|| self.identity(), str::to_owned)
     }
 
     /// The key of the row that its own ids name.

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use uuid::Uuid;
 
 use super::background::{retry_delay, try_again};
 use super::in_progress::Ticket;
@@ -83,7 +82,7 @@ impl Slot {
             let _ = answer.send(Err(HoldError::Unavailable(error)));
             return;
         }
-        let identity = record.assign_hold_id(&Uuid::new_v4().to_string());
+        let identity = record.becomes_a_hold();
         if !self.ticket.ended() {
             self.inbox.inner.endings.hold_made(&record, &identity);
         }
@@ -96,6 +95,7 @@ impl Slot {
             Ok(_) if answer.is_closed() => self.inbox.take_back(&self.row, &identity, &self.guard).await,
             Ok(_) => {
                 self.inbox.inner.events.created(&record);
+                self.inbox.inner.audit.asked(&record);
                 if answer.send(Ok(())).is_err() {
                     for attempt in 0..REMOVE_TRIES {
                         let (row, guard) = (&self.row, &self.guard);

@@ -21,6 +21,7 @@ use crate::clock::Deadline;
 use crate::hold::Ending;
 use crate::iii::CallError;
 use crate::siblings::state::Scope;
+use crate::wire::audit::AuditNote;
 use crate::wire::events::PendingResolvedEvent;
 use crate::wire::record::{ResolvedMarker, StoredRow};
 
@@ -130,11 +131,19 @@ impl Inbox {
         if self.told().get(&marker.event_id) == Some(&now) {
             return true;
         }
-        let connection = self.inner.events.resolved(&marker.event);
+        let connection = self.tell_all(marker);
         if let Some(connection) = connection {
-            self.told().insert(marker.event_id.clone(), connection);
+            let told_before = self.told().insert(marker.event_id.clone(), connection).is_some();
+            if !told_before {
+                self.inner.audit.log_end(marker);
+            }
         }
         connection.is_some()
+    }
+
+    /// The audit first: a resolved event is not to be repeated only because the audit could not be told.
+    fn tell_all(&self, marker: &ResolvedMarker) -> Option<u64> {
+        if self.inner.audit.send_end(marker) { self.inner.events.resolved(&marker.event) } else { None }
     }
 
     fn told(&self) -> MutexGuard<'_, HashMap<String, u64>> {
@@ -293,5 +302,6 @@ fn marker(row: &str, live: &Live, ending: &Ending, now_ms: i64) -> ResolvedMarke
         event_id: Some(event_id.clone()),
         ..PendingResolvedEvent::of(&live.record, ending.outcome.into(), now_ms)
     };
-    ResolvedMarker::new(row, &event_id, &live.identity, event)
+    let audit = AuditNote::of(&live.record, ending);
+    ResolvedMarker::new(row, &event_id, &live.identity, event, Some(audit))
 }

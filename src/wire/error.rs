@@ -24,6 +24,8 @@ pub const HARNESS_UNAVAILABLE: &str = "approval/harness_unavailable";
 pub const NOT_HELD: &str = "approval/not_held";
 /// The code of a rule that the held call it was to be made from does not bear out.
 pub const RULE_MISMATCH: &str = "approval/rule_mismatch";
+/// The code of a decision that was made about another hold than the one that waits.
+pub const DIGEST_MISMATCH: &str = "approval/digest_mismatch";
 
 /// Fields whose inside is the caller's own: nothing below them is ever named in a message.
 const OPAQUE: [&str; 5] = ["arguments", "arguments_excerpt", "metadata", "session_metadata", "details"];
@@ -66,6 +68,9 @@ pub enum Refusal {
     /// The record of the held call does not show that the rule fits it. Names the field of the rule.
     #[error("approval/rule_mismatch: {0}")]
     RuleMismatch(String),
+    /// Another call waits there than the one that was shown; nothing was done.
+    #[error("approval/digest_mismatch: the call that waits is not the one that was shown; look at it again")]
+    DigestMismatch,
 }
 
 impl Refusal {
@@ -77,6 +82,7 @@ impl Refusal {
             Self::HarnessUnavailable(_) => HARNESS_UNAVAILABLE,
             Self::NotHeld(_) => NOT_HELD,
             Self::RuleMismatch(_) => RULE_MISMATCH,
+            Self::DigestMismatch => DIGEST_MISMATCH,
         }
     }
 }

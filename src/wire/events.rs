@@ -74,6 +74,17 @@ pub enum Outcome {
     Aborted,
 }
 
+impl Outcome {
+    /// The word that crosses the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
 impl From<hold::Outcome> for Outcome {
     fn from(outcome: hold::Outcome) -> Self {
         match outcome {
@@ -106,6 +117,9 @@ pub struct PendingResolvedEvent {
     pub session_metadata: Option<Map<String, Value>>,
     /// When it ended, in milliseconds since the epoch.
     pub resolved_at: i64,
+    /// The digest that the record showed. An addition to the published payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// The same for an event that had to be sent twice. An addition to the published payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<String>,
@@ -123,6 +137,7 @@ impl PendingResolvedEvent {
             reason: None,
             session_metadata: record.session_metadata.clone(),
             resolved_at,
+            digest: record.digest.clone(),
             event_id: None,
         }
     }

@@ -9,6 +9,7 @@
 
 pub mod answerer;
 pub mod approved_rules;
+pub mod audit;
 pub mod config;
 pub mod denial;
 pub mod error;

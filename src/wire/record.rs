@@ -6,9 +6,10 @@
 //! to whoever read the row.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::wire::audit::AuditNote;
 use crate::wire::error::{InvalidPayload, decode_value, optional_object, word};
 use crate::wire::events::PendingResolvedEvent;
 
@@ -50,31 +51,36 @@ pub struct PendingApprovalRecord {
     /// The access that is asked for, on a record of that kind.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_object")]
     pub access_request: Option<AccessRequest>,
-    /// Private to the store, never shown: which hold this is, as `<random id>:<digest of the call>`. Absent on a record
-    /// that an older worker wrote.
+    /// The digest of the call that is held, salted for this hold: `sha256:<hex>`. Absent on a record that an older worker
+    /// wrote. An addition to the published record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub digest: Option<String>,
+    /// Private to the store, never shown: which hold this is. Absent on a record that an older worker wrote.
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub hold_id: Option<String>,
-    /// The digest of the call, by which a redelivery is known. Not a field of its own: it is part of `hold_id`, which only
-    /// readers of the store see. Whoever can read the store can try guesses of short arguments against it.
+    /// Private to the store, never shown: the salt of `digest`. With it, guesses of short arguments could be tried.
+    #[serde(default, skip_serializing)]
+    #[schemars(skip)]
+    pub salt: Option<String>,
+    /// The digest of a call that has just arrived, without a salt. In memory only.
     #[serde(skip)]
     #[schemars(skip)]
-    pub digest: Option<String>,
+    pub call_digest: Option<String>,
 }
 
 impl PendingApprovalRecord {
-    /// Makes this a hold of its own.
-    pub fn assign_hold_id(&mut self, random: &str) -> String {
-        let hold_id = format!("{random}:{}", self.digest.as_deref().unwrap_or_default());
-        self.hold_id.insert(hold_id).clone()
-    }
-
-    /// As it is stored, the private field included.
+    /// As it is stored, the private fields included.
     pub fn stored(&self) -> Value {
         // A record always has a JSON form: its keys are text and it holds no other numbers than JSON's.
         let mut row = serde_json::to_value(self).unwrap_or_default();
-        if let (Some(fields), Some(hold_id)) = (row.as_object_mut(), &self.hold_id) {
-            fields.insert("hold_id".to_owned(), hold_id.as_str().into());
+        if let Some(fields) = row.as_object_mut() {
+            for (name, private) in [("hold_id", &self.hold_id), ("salt", &self.salt)] {
+                if let Some(private) = private {
+                    fields.insert(name.to_owned(), private.as_str().into());
+                }
+            }
         }
         row
     }
@@ -88,6 +94,16 @@ pub enum PendingKind {
     Function,
     /// The call ran into the filesystem jail. May it, or the session, reach the root that it needs?
     FilesystemAccess,
+}
+
+impl PendingKind {
+    /// The word that crosses the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Function => "function",
+            Self::FilesystemAccess => "filesystem_access",
+        }
+    }
 }
 
 /// What a call that ran into the filesystem jail would need.
@@ -132,11 +148,7 @@ impl StoredRow {
             } else {
                 decode_value(&Value::Object(in_contract_words(row)))
             };
-            read.map(|mut record: PendingApprovalRecord| {
-                let of_call = record.hold_id.as_deref().and_then(|id| id.split_once(':'));
-                record.digest = of_call.map(|(_, digest)| digest.to_owned());
-                Self::Live(Box::new(record))
-            })
+            read.map(|record| Self::Live(Box::new(record)))
         };
         read.unwrap_or_else(|invalid| Self::Unreadable(format!("{}: {}", invalid.field, invalid.what)))
     }
@@ -194,6 +206,10 @@ pub struct ResolvedMarker {
     pub hold_id: String,
     /// The event to send.
     pub event: PendingResolvedEvent,
+    /// What the audit says besides. Absent in a marker of an older worker; what is not understood counts as absent, since the
+    /// event must go out.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "understood_or_none")]
+    pub audit: Option<AuditNote>,
 }
 
 impl ResolvedMarker {
@@ -202,8 +218,15 @@ impl ResolvedMarker {
     const VERSION: u64 = 1;
 
     /// A marker for `event`.
-    pub fn new(row: &str, event_id: &str, hold_id: &str, event: PendingResolvedEvent) -> Self {
+    pub fn new(
+        row: &str,
+        event_id: &str,
+        hold_id: &str,
+        event: PendingResolvedEvent,
+        audit: Option<AuditNote>,
+    ) -> Self {
         Self {
+            audit,
             approval_gate_outbox: Self::VERSION,
             event_id: event_id.to_owned(),
             row: row.to_owned(),
@@ -225,6 +248,11 @@ impl ResolvedMarker {
             Err(InvalidPayload::new(Self::MARK, "unknown version"))
         }
     }
+}
+
+/// For `deserialize_with`: a field that must not make its marker unreadable.
+fn understood_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AuditNote>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
 }
 
 #[cfg(test)]

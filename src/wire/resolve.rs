@@ -21,6 +21,10 @@ pub struct ResolveRequest {
     /// How long an allowed filesystem access lasts; `once` if left out. Means nothing on other records or on deny.
     #[serde(default, deserialize_with = "optional_word")]
     pub access_duration: Option<AccessDuration>,
+    /// The digest that the record showed: the decision counts only for that hold. An addition to the published request.
+    #[serde(default)]
+    #[schemars(skip)]
+    pub digest: Option<String>,
     /// The older word for `access_duration`, which outranks it. A field of its own and not an alias, because a caller
     /// that serves both generations sends both.
     #[serde(default, deserialize_with = "optional_word")]

@@ -73,6 +73,8 @@ pub const PROMPT_POLICY_CHANGED: &str = "approval::prompt-policy-changed";
 pub const PENDING_CREATED: &str = "approval::pending-created";
 /// The trigger type that tells of a hold's end.
 pub const PENDING_RESOLVED: &str = "approval::pending-resolved";
+/// The trigger type that tells who decided what; an addition to the published ones.
+pub const AUDIT: &str = "approval::audit";
 
 /// The trigger type whose bindings are asked before a person is; an addition to the published ones.
 pub const ANSWERER: &str = "approval::answerer";
@@ -146,6 +148,13 @@ pub fn added_trigger_types() -> Vec<TriggerTypeSchema> {
                           and answers {decision: allow, deny or pass, reason?} in time; anything else is pass. \
                           allow counts only for functions that the configuration marks as answerable.",
             config: schema_of::<AnswererConfig>(),
+        },
+        TriggerTypeSchema {
+            id: AUDIT,
+            description: "Fires when a call starts to wait for a decision (`entry: \"asked\"`) and when it was \
+                          decided (`entry: \"decided\"`, with outcome, surface and caller), both with the same \
+                          `event_id`. For workers that keep a log; never for agents.",
+            config: schema_of::<BindingConfig>(),
         },
         TriggerTypeSchema {
             id: PROMPT_POLICY_CHANGED,

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use approval_gate::iii::Invocation;
 use approval_gate::policy::settings::Settings;
 use approval_gate::policy::{Decision, Policy, Question, decide};
+use approval_gate::wire::record::StoredRow;
 use approval_gate::wire::settings::StoredSettings;
 
 use crate::harness::About;
@@ -86,7 +87,7 @@ async fn ask(world: &Arc<World>, function: &str, payload: Value, budget: Duratio
 fn parked(inner: &mut Inner, about: &About) {
     let row = inner.store.row("approval_pending", &about.row());
     let hold_id = row["hold_id"].as_str().unwrap_or_default();
-    if hold_id.ends_with(&about.digest()) {
+    if StoredRow::read(&row).live().is_some_and(|record| about.is_held_by(&record)) {
         inner.history.parked.insert(hold_id.to_owned());
     }
 }
@@ -145,8 +146,7 @@ pub async fn watch(world: &Arc<World>, about: &About, payload: Value) -> HookAns
 /// Whether some policy and some settings that were in force while the gate thought about it let the call run, or a
 /// person did.
 fn may_run(history: &History, asked: &Asked, about: &About) -> bool {
-    let digest = about.digest();
-    let held = history.holds.values().any(|hold| hold.digest == digest);
+    let held = history.holds.values().any(|hold| about.is_held_by(&hold.record));
     let allowed = history.asks.iter().any(|ask| {
         ask.allow
             && ask.session == about.session

@@ -123,14 +123,17 @@ impl Engine for SimulatedEngine {
         let world = Arc::clone(&self.world);
         let arrival = link.sends(world.inner().faults.ms("fire", 3));
         let created = event.function_id == "listener::created";
+        let audit = event.function_id == "listener::audit";
         let payload: Value = serde_json::from_str(event.data.get()).unwrap_or_default();
         world.inner().history.note(|| format!("  fires {} {payload}", event.function_id));
         let told = if created { world.inner().history.told_of(&payload) } else { None };
         tokio::spawn(async move {
             tokio::time::sleep_until(arrival).await;
-            if !link.lost() {
-                world.inner().history.heard(created, told, &payload);
+            if link.lost() {
+                return;
             }
+            let history = &mut world.inner().history;
+            if audit { history.audited(&payload) } else { history.heard(created, told, &payload) }
         });
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use approval_gate::hold::call_digest;
+use approval_gate::wire::record::PendingApprovalRecord;
 
 use crate::asking::{self, HookAnswer};
 use crate::link::Reply;
@@ -55,6 +56,11 @@ pub struct About {
 impl About {
     pub fn digest(&self) -> String {
         call_digest(&self.session, &self.turn, &self.call, &self.function, &self.arguments)
+    }
+
+    /// Whether this record holds this very call.
+    pub fn is_held_by(&self, record: &PendingApprovalRecord) -> bool {
+        record.is_of_call(&self.digest()) == Some(true)
     }
 
     pub fn row(&self) -> String {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use approval_gate::iii::{Answer, CallError};
-use approval_gate::wire::record::{PendingKind, StoredRow};
+use approval_gate::wire::record::{PendingApprovalRecord, PendingKind, StoredRow};
 
 use crate::harness::About;
 
@@ -13,7 +13,7 @@ use crate::harness::About;
 #[derive(Debug, Clone)]
 pub struct Hold {
     pub row: String,
-    pub digest: String,
+    pub record: PendingApprovalRecord,
     pub pending_at: i64,
     pub filesystem: bool,
     /// It was written while a denial of the hold before it was on its way. The denial names the call, not the hold,
@@ -30,6 +30,14 @@ pub struct Heard {
     pub created: bool,
     pub hold: Option<String>,
     pub row: String,
+    pub event_id: String,
+    pub outcome: String,
+}
+
+/// An entry of the audit that reached its listener.
+#[derive(Debug, Clone)]
+pub struct Audited {
+    pub asked: bool,
     pub event_id: String,
     pub outcome: String,
 }
@@ -96,6 +104,7 @@ pub struct History {
     pub parked: BTreeSet<String>,
     markers: BTreeMap<String, String>,
     pub heard: Vec<Heard>,
+    pub audited: Vec<Audited>,
     pub decisions: Vec<Decision>,
     pub asks: Vec<Ask>,
     pub fetches: Vec<Fetch>,
@@ -152,7 +161,7 @@ impl History {
                     let hold = Hold {
                         overtaken: self.decisions.iter().any(denied),
                         row: key.to_owned(),
-                        digest: record.digest.clone().unwrap_or_default(),
+                        record: (*record).clone(),
                         pending_at: record.pending_at,
                         filesystem: record.kind == PendingKind::FilesystemAccess,
                         generation,
@@ -193,6 +202,13 @@ impl History {
         let hold = if created { told } else { self.markers.get(&event_id).cloned() };
         self.note(|| format!("    heard created={created} {row} {hold:?} {event_id}"));
         self.heard.push(Heard { created, hold, row, event_id, outcome: text("outcome") });
+    }
+
+    /// The audit's listener got an entry.
+    pub fn audited(&mut self, payload: &Value) {
+        let text = |name: &str| payload[name].as_str().unwrap_or_default().to_owned();
+        let asked = payload["entry"] == "asked";
+        self.audited.push(Audited { asked, event_id: text("event_id"), outcome: text("outcome") });
     }
 
     /// The worker sends a decision to the harness: somebody made it, and no other one is known for the hold.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use approval_gate::wire::record::{PendingApprovalRecord, StoredRow};
 
-use crate::history::{End, Heard, History};
+use crate::history::{Audited, End, Heard, History};
 use crate::world::Inner;
 
 fn live(inner: &Inner) -> Vec<(String, PendingApprovalRecord)> {
@@ -21,14 +21,12 @@ pub fn while_turns_run(inner: &mut Inner) {
     let mut wrong = Vec::new();
     for about in &parked {
         let record = records.get(&about.row());
-        if record.is_none_or(|record| record.digest.as_ref() != Some(&about.digest())) {
+        if record.is_none_or(|record| !about.is_held_by(record)) {
             wrong.push(format!("no-record: {about:?} is parked and has no record"));
         }
     }
-    let digests: BTreeSet<_> = parked.iter().map(crate::harness::About::digest).collect();
     for (row, record) in &records {
-        let digest = record.digest.clone().unwrap_or_default();
-        if !digests.contains(&digest) && !may_be_left(&inner.history, record) {
+        if !parked.iter().any(|about| about.is_held_by(record)) && !may_be_left(&inner.history, record) {
             wrong.push(format!(
                 "stray-record: {row} has a record of turn {} and is not parked",
                 record.turn_id
@@ -59,8 +57,7 @@ pub fn while_turns_run(inner: &mut Inner) {
 /// nobody can know of these but the harness, which reconciling asks.
 fn may_be_left(history: &History, record: &PendingApprovalRecord) -> bool {
     let hold = record.hold_id.clone().unwrap_or_default();
-    let digest = record.digest.clone().unwrap_or_default();
-    history.unanswered.contains(&digest)
+    history.unanswered.iter().any(|call| record.is_of_call(call) == Some(true))
         || history.may_not_know(&format!("{}/{}", record.session_id, record.turn_id))
         || history.decisions.iter().any(|one| one.hold.as_ref() == Some(&hold) && one.end == End::Unanswered)
         || history.holds.get(&hold).is_some_and(|known| {
@@ -109,9 +106,36 @@ pub fn when_all_is_over(inner: &mut Inner) {
         }
     }
     wrong.extend(out_of_order(history));
+    wrong.extend(unaudited(history));
     for what in wrong {
         inner.history.violated(what);
     }
+}
+
+/// A hold is asked about once and decided once in the audit, in this order and with the outcome of its resolved event.
+fn unaudited(history: &History) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let broken = history.crashes + history.cuts > 0;
+    let ids = history.holds.keys().chain(history.audited.iter().map(|entry| &entry.event_id));
+    for id in ids.collect::<BTreeSet<_>>() {
+        let entries: Vec<&Audited> = history.audited.iter().filter(|entry| entry.event_id == *id).collect();
+        let told: Vec<_> = history.heard.iter().filter(|heard| heard.hold.as_ref() == Some(id)).collect();
+        let (asked, decided): (Vec<&Audited>, Vec<&Audited>) = entries.iter().partition(|entry| entry.asked);
+        let ended = told.iter().any(|heard| !heard.created);
+        let complete = asked.len() == 1 && decided.len() == 1 && entries[0].asked;
+        if asked.len() > 1 || entries.iter().skip(1).any(|entry| entry.asked) {
+            wrong.push(format!("audit: {id} was asked about twice, or late: {entries:?}"));
+        }
+        if (ended && decided.is_empty()) || (!broken && !told.is_empty() && !complete) {
+            wrong.push(format!("audit: {id} has {entries:?}, and events {told:?}"));
+        }
+        let outcomes = decided.iter().map(|entry| &entry.outcome);
+        let ends = told.iter().filter(|heard| !heard.created).map(|heard| &heard.outcome);
+        if outcomes.chain(ends).collect::<BTreeSet<_>>().len() > 1 {
+            wrong.push(format!("audit: {id} ended in two ways: {entries:?}, {told:?}"));
+        }
+    }
+    wrong
 }
 
 /// For a listener, a hold is created before it ends, and ends before the next of its call is created.

@@ -73,6 +73,7 @@ impl Worker {
         for (provider, function) in [
             (context.events.created_provider(), "listener::created"),
             (context.events.resolved_provider(), "listener::resolved"),
+            (context.events.added_provider("approval::audit").unwrap(), "listener::audit"),
         ] {
             provider.reset();
             let bind = Bind {

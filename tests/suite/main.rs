@@ -10,7 +10,9 @@
 
 mod answerers;
 mod approved_rules;
+mod audit;
 mod boot;
+mod digest;
 mod events;
 mod field_cases;
 mod gate;

@@ -363,7 +363,7 @@ async fn while_an_answerer_thinks_the_call_s_key_is_free() {
         let began = Instant::now();
         let request = json!({"session_id": "s", "function_call_id": "c_1", "decision": "allow"});
         let request = serde_json::from_value(request).unwrap();
-        let answer = super::super::resolve::resolve(Arc::clone(&context), request).await.unwrap();
+        let answer = super::super::resolve::resolve(Arc::clone(&context), None, request).await.unwrap();
         assert_eq!(serde_json::to_value(answer).unwrap()["resolved"], false);
         began.elapsed()
     };

@@ -66,6 +66,11 @@ fn a_trigger_may_not_reach_a_human_only_function() {
     assert_eq!(bind(target("mail::send")), None);
     let hook = json!({"trigger_type": "harness::hook::pre-trigger", "function_id": "mail::send"});
     assert_eq!(bind(hook), Some(Door::Hook));
+    let listen = |id: &str| bind(json!({"trigger_type": id, "function_id": "mail::send"}));
+    assert_eq!(listen("approval::audit"), Some(Door::Listener));
+    assert_eq!(listen("approval::anything-new"), Some(Door::Listener));
+    assert_eq!(listen("approval::pending-created"), None);
+    assert_eq!(listen("approval::pending-resolved"), None);
     let condition = json!({"trigger_type": "state", "function_id": "mail::send",
         "config": {"condition_function_id": "approval::clear-settings"}});
     assert_eq!(bind(condition), Some(Door::Deferred));
@@ -227,6 +232,7 @@ fn arguments_given_by_position_or_as_text_are_read() {
         engine("register_trigger", json!(["harness::hook::pre-trigger", "mine::f"])),
         Some(Door::Hook)
     );
+    assert_eq!(engine("register_trigger", json!(["approval::audit", "mine::f"])), Some(Door::Deferred));
     assert_eq!(engine("register_trigger", json!(["queue", "state::set", {}])), Some(Door::Deferred));
     assert_eq!(engine("unregister_trigger", json!(["approval-gate/pre-trigger"])), Some(Door::OwnBinding));
     assert_eq!(engine("register_trigger", json!(["cron", "mail::send", {}])), None);

@@ -39,15 +39,32 @@ fn a_record_leaves_out_what_is_absent_and_round_trips() {
 }
 
 #[test]
-fn the_private_field_is_stored_and_read_back_and_never_shown() {
-    let stored = row_with(&json!({"hold_id": "h_1:sha256:d"}));
+fn the_private_fields_are_stored_and_read_back_and_never_shown() {
+    let stored = row_with(&json!({"hold_id": "h_1", "salt": "s_1", "digest": "sha256:d"}));
 
     let record = live(&stored);
 
-    assert_eq!(record.hold_id.as_deref(), Some("h_1:sha256:d"));
-    assert_eq!(record.digest.as_deref(), Some("sha256:d"));
+    assert_eq!(record.hold_id.as_deref(), Some("h_1"));
+    assert_eq!(record.salt.as_deref(), Some("s_1"));
     assert_eq!(record.stored(), stored);
+    assert_eq!(serde_json::to_value(&record).unwrap(), row_with(&json!({"digest": "sha256:d"})));
+}
+
+#[test]
+fn a_digest_behind_the_id_of_an_earlier_hold_stays_private_and_is_still_compared() {
+    let record = live(&row_with(&json!({"hold_id": "h_1:sha256:d"})));
+
+    assert_eq!(record.is_of_call("sha256:d"), Some(true));
+    assert_eq!(record.is_of_call("sha256:e"), Some(false));
+    assert_eq!(record.event_id(), "h_1");
     assert_eq!(serde_json::to_value(&record).unwrap(), row());
+}
+
+#[test]
+fn a_digest_that_cannot_be_checked_says_nothing_about_the_call() {
+    for extra in [json!({}), json!({"hold_id": "h_1"}), json!({"hold_id": "h_1", "digest": "sha256:d"})] {
+        assert_eq!(live(&row_with(&extra)).is_of_call("sha256:d"), None, "{extra}");
+    }
 }
 
 #[test]
@@ -143,8 +160,10 @@ fn marker() -> ResolvedMarker {
             reason: Some("no".into()),
             session_metadata: None,
             resolved_at: 7,
+            digest: None,
             event_id: Some("e_1".into()),
         },
+        None,
     )
 }
 
@@ -185,7 +204,9 @@ proptest! {
         let [session_id, turn_id, function_call_id, function_id] = ids;
         let record = PendingApprovalRecord {
             session_id, turn_id, function_call_id, function_id, pending_at, depth,
-            hold_id: is_ours.then(|| format!("h_1:{digest}")),
+            hold_id: is_ours.then(|| "h_1".to_owned()),
+            salt: is_ours.then(|| "s_1".to_owned()),
+            call_digest: None,
             kind: if filesystem { PendingKind::FilesystemAccess } else { PendingKind::Function },
             arguments_excerpt: excerpt,
             assistant_excerpt: None,
