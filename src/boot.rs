@@ -313,13 +313,11 @@ fn registry(context: &Arc<Context>) -> Registry {
         trigger_type(created, context.events.created_provider()),
         trigger_type(resolved, context.events.resolved_provider()),
     ];
-    trigger_types.extend(schema::added_trigger_types().into_iter().filter_map(|added| {
-        let provider = match added.id {
-            schema::AUDIT => context.events.audit_provider(),
-            _ => return None,
-        };
-        Some(trigger_type(added, provider))
-    }));
+    for added in schema::added_trigger_types() {
+        if let Some(provider) = context.events.added_provider(added.id) {
+            trigger_types.push(trigger_type(added, provider));
+        }
+    }
     Registry { functions: catalogue(context), trigger_types, bindings: bindings() }
 }
 

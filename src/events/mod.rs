@@ -22,6 +22,7 @@ use crate::siblings::SharedEngine;
 use crate::wire::audit::AuditEntry;
 use crate::wire::events::{PendingCreatedEvent, PendingResolvedEvent};
 use crate::wire::record::PendingApprovalRecord;
+use crate::wire::schema::AUDIT;
 
 /// The events. Cheap to clone.
 #[derive(Clone)]
@@ -69,9 +70,9 @@ impl Events {
         Arc::clone(&self.resolved) as Arc<dyn Provider>
     }
 
-    /// The provider of `approval::audit`.
-    pub fn audit_provider(&self) -> Arc<dyn Provider> {
-        Arc::clone(&self.audit) as Arc<dyn Provider>
+    /// The provider of a trigger type that the published worker does not have.
+    pub fn added_provider(&self, trigger_type: &str) -> Option<Arc<dyn Provider>> {
+        (trigger_type == AUDIT).then(|| Arc::clone(&self.audit) as Arc<dyn Provider>)
     }
 
     /// Which connection events go out on at this moment.

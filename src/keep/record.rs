@@ -98,18 +98,24 @@ impl PendingApprovalRecord {
         }
     }
 
-    /// Whether the arriving record was made by the same delivery of the same question as this stored one (contract §2). A
-    /// record of an older worker has no digest; then its visible parts have to do.
+    /// Whether the arriving record was made by the same delivery of the same question as this stored one (contract §2).
     pub fn is_same_question(&self, arriving: &Self) -> bool {
+        self.is_same_call(arriving)
+            && self.kind == arriving.kind
+            && self.access_request == arriving.access_request
+    }
+
+    /// Whether the arriving record was made by the call that this stored one holds, whatever is asked about it. A record of
+    /// an older worker has no digest; then its visible parts have to do.
+    pub fn is_same_call(&self, arriving: &Self) -> bool {
         let by_digest = arriving.call_digest.as_deref().and_then(|call| self.is_of_call(call));
-        let same_call = by_digest.unwrap_or_else(|| {
+        by_digest.unwrap_or_else(|| {
             self.session_id == arriving.session_id
                 && self.turn_id == arriving.turn_id
                 && self.function_call_id == arriving.function_call_id
                 && self.function_id == arriving.function_id
                 && self.arguments_excerpt == arriving.arguments_excerpt
-        });
-        same_call && self.kind == arriving.kind && self.access_request == arriving.access_request
+        })
     }
 
     /// Which hold it is. A row of an older worker is known by its content.
