@@ -11,6 +11,7 @@ use approval_gate::boot;
 use approval_gate::handlers::{Context, catalogue};
 use approval_gate::iii::{Bind, CallError, Handler};
 use approval_gate::siblings::SharedEngine;
+use approval_gate::wire::schema::AUDIT;
 
 use crate::engine::SimulatedEngine;
 use crate::link::Link;
@@ -73,7 +74,7 @@ impl Worker {
         for (provider, function) in [
             (context.events.created_provider(), "listener::created"),
             (context.events.resolved_provider(), "listener::resolved"),
-            (context.events.added_provider("approval::audit").unwrap(), "listener::audit"),
+            (context.events.added_provider(AUDIT).unwrap(), "listener::audit"),
         ] {
             provider.reset();
             let bind = Bind {
