@@ -14,6 +14,7 @@ use super::builtin::input;
 use super::expand::expand;
 use super::frame::{ErrorBody, Outcome};
 use super::hub::Hub;
+use super::schema;
 
 /// One document.
 #[derive(Debug, Clone)]
@@ -176,12 +177,11 @@ fn validate(schema: &Value, value: &Value) -> Result<(), ErrorBody> {
     let invalid = |message: String| {
         Err(ErrorBody::new("SCHEMA_INVALID", format!("schema validation failed: {message}")))
     };
-    let validator = match jsonschema::options().with_draft(jsonschema::Draft::Draft7).build(schema) {
-        Ok(validator) => validator,
-        Err(error) => return invalid(format!("invalid JSON Schema: {error}")),
-    };
-    let violations: Vec<String> = validator.iter_errors(value).map(|error| error.to_string()).collect();
-    if violations.is_empty() { Ok(()) } else { invalid(violations.join("; ")) }
+    match schema::violations(schema, value) {
+        Ok(violations) if violations.is_empty() => Ok(()),
+        Ok(violations) => invalid(violations.join("; ")),
+        Err(why) => invalid(format!("invalid JSON Schema: {why}")),
+    }
 }
 
 /// Validates what a value expands to; one that cannot be expanded is not validated at all.

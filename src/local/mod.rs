@@ -37,6 +37,7 @@ mod harness;
 mod harness_hooks;
 mod hub;
 mod release;
+mod schema;
 mod session_manager;
 mod state;
 mod state_update;

@@ -153,7 +153,10 @@ pub enum Unsendable {
 impl<D: Serialize + ?Sized> Outgoing<'_, D> {
     /// The frame as text, unless the engine would drop it.
     pub fn write(&self) -> Result<String, Unsendable> {
-        let text = serde_json::to_string(self).map_err(|_| Unsendable::Unwritable)?;
+        // The writer's own first guess is a little less than an ordinary answer takes, and would be moved.
+        let mut text = Vec::with_capacity(256);
+        serde_json::to_writer(&mut text, self).map_err(|_| Unsendable::Unwritable)?;
+        let text = String::from_utf8(text).map_err(|_| Unsendable::Unwritable)?;
         if text.len() > MAX_FRAME_BYTES {
             return Err(Unsendable::TooLarge(text.len()));
         }

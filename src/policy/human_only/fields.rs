@@ -40,7 +40,8 @@ pub(super) fn text<'a>(fields: &'a Map<String, Value>, key: &str) -> Option<&'a 
 /// What stands under a vaguer word than `function` and has no namespace is a file, a host, an environment.
 pub(super) fn targets(fields: &Map<String, Value>) -> impl Iterator<Item = &str> {
     fields.iter().filter(|(key, _)| names_a_function(key)).flat_map(|(key, value)| {
-        let plainly = ends(key, "function", "") || ends(key, "function", "id");
+        let ending = Ending::of(key);
+        let plainly = ending.is("function", "") || ending.is("function", "id");
         let listed = value.as_array().into_iter().flatten();
         let described = ["id", "name"].into_iter().filter_map(|key| value.get(key));
         std::iter::once(value)
@@ -53,18 +54,83 @@ pub(super) fn targets(fields: &Map<String, Value>) -> impl Iterator<Item = &str>
 
 /// `function_id`, `targetFunctionId`, `handler`, `function_path` and their like, however they are written.
 pub(super) fn names_a_function(key: &str) -> bool {
-    ends(key, "path", "")
-        || FUNCTION_KEYS.iter().any(|word| ["", "id", "name"].iter().any(|tail| ends(key, word, tail)))
-}
-
-/// Whether a key ends with these two words; case and whatever is no letter or digit do not count.
-fn ends(key: &str, word: &str, tail: &str) -> bool {
-    let mut letters =
-        key.chars().rev().filter(|one| one.is_alphanumeric()).map(|one| one.to_ascii_lowercase());
-    tail.chars().rev().chain(word.chars().rev()).all(|expected| letters.next() == Some(expected))
+    let key = Ending::of(key);
+    key.is("path", "") || ["", "id", "name"].iter().any(|tail| key.is_one_of(&FUNCTION_KEYS, tail))
 }
 
 /// Whether a key ends with one of the words for a payload.
 pub(super) fn holds_a_payload(key: &str) -> bool {
-    PAYLOAD_KEYS.iter().any(|word| ends(key, word, ""))
+    Ending::of(key).is_one_of(&PAYLOAD_KEYS, "")
+}
+
+/// More than any two words that are looked for.
+const ENDING_BYTES: usize = 16;
+
+/// The end of a key in small letters; case and whatever is no letter or digit do not count.
+struct Ending {
+    bytes: [u8; ENDING_BYTES],
+    from: usize,
+}
+
+impl Ending {
+    fn of(key: &str) -> Self {
+        let mut ending = Self { bytes: [0; ENDING_BYTES], from: ENDING_BYTES };
+        for one in key.chars().rev().filter(|one| one.is_alphanumeric()).take(ENDING_BYTES) {
+            ending.from -= 1;
+            // No word has a letter that is not ASCII; this byte is in none.
+            ending.bytes[ending.from] = u8::try_from(one.to_ascii_lowercase()).unwrap_or(u8::MAX);
+        }
+        ending
+    }
+
+    /// Whether the key ends with these two words.
+    fn is(&self, word: &str, tail: &str) -> bool {
+        self.is_one_of(&[word], tail)
+    }
+
+    /// Whether the key ends with one of these words and this tail.
+    fn is_one_of(&self, words: &[&str], tail: &str) -> bool {
+        let Some(letters) = self.bytes[self.from..].strip_suffix(tail.as_bytes()) else { return false };
+        // The last letter alone rules nearly all of them out, and every key of every call comes here.
+        let ends =
+            |word: &&str| letters.last() == word.as_bytes().last() && letters.ends_with(word.as_bytes());
+        words.iter().any(ends)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The definition, letter by letter.
+    fn ends(key: &str, word: &str, tail: &str) -> bool {
+        let mut letters =
+            key.chars().rev().filter(|one| one.is_alphanumeric()).map(|one| one.to_ascii_lowercase());
+        tail.chars().rev().chain(word.chars().rev()).all(|expected| letters.next() == Some(expected))
+    }
+
+    #[test]
+    fn no_word_is_too_long_for_the_part_that_is_kept() {
+        let longest = FUNCTION_KEYS.iter().map(|word| word.len() + "name".len()).max();
+        assert!(
+            longest
+                .into_iter()
+                .chain(PAYLOAD_KEYS.iter().map(|word| word.len()))
+                .all(|len| len <= ENDING_BYTES)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_is_read_from_its_end(
+            key in "[a-z_\u{e9}\u{ff}]{0,4}(function|FUNCTION|Tool|fn|arg|args|json)?[-_ é]?(id|Name|_ID)?", at in 0usize..9
+        ) {
+            for tail in ["", "id", "name"] {
+                prop_assert_eq!(Ending::of(&key).is(FUNCTION_KEYS[at], tail), ends(&key, FUNCTION_KEYS[at], tail));
+            }
+            prop_assert_eq!(holds_a_payload(&key), PAYLOAD_KEYS.iter().any(|word| ends(&key, word, "")));
+        }
+    }
 }
