@@ -1,8 +1,15 @@
 //! What the binary does, one file per command. The only part of the worker that knows the local engine.
 
 pub mod call;
+pub mod decide;
 pub mod demo;
 pub mod embedded;
+pub mod inbox;
+pub mod peer;
+pub mod person;
+pub mod settings;
+pub mod show;
+pub mod text;
 pub mod worker;
 
 use std::io::Write as _;

@@ -1,0 +1,19 @@
+//! The commands for people: the real binary, typed at as a person or a script would, against an engine with a worker.
+//!
+//! Every test runs on the crate's local engine and, when `III_ENGINE_BIN` names one, on a real engine. Peers and worker
+//! process are those of the integration suite; this binary adds the command line and a terminal to type at.
+#![allow(clippy::unwrap_used)]
+
+mod decisions;
+mod listing;
+mod session_settings;
+mod shell;
+#[path = "../suite/support/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "each of the binaries uses its own part of it")]
+#[allow(
+    clippy::needless_pass_by_value,
+    clippy::match_bool,
+    clippy::type_complexity,
+    reason = "as the suite allows"
+)]
+mod support;
