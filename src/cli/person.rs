@@ -53,6 +53,16 @@ pub enum PersonCommand {
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
+    /// Watch the inbox and decide with single keys; without a terminal, print one line per event.
+    #[command(after_help = WATCH)]
+    Watch {
+        /// Only the calls of this session.
+        #[arg(long, value_name = "SESSION")]
+        session: Option<String>,
+        /// Only sessions whose metadata has this, as for `inbox`.
+        #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = metadata)]
+        metadata: Vec<(String, serde_json::Value)>,
+    },
     /// Print a session's mode, or set it.
     #[command(after_help = MODE)]
     Mode {
@@ -203,6 +213,14 @@ Examples:
   approval-gate deny --session s_1 --all
 
 Exit status: 0 all done; 1 something was refused or could not be done; 2 wrong command line, no engine, or no worker on it.";
+
+const WATCH: &str = "\
+Examples:
+  approval-gate watch
+  approval-gate watch --session s_1
+  approval-gate watch --meta owner=u_1 >>approvals.log
+
+`?` shows the keys. Nothing is selected until you move, and what you decide is the call that you see.";
 
 const MODE: &str = "\
 Examples:

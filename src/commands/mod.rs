@@ -10,6 +10,7 @@ pub mod person;
 pub mod settings;
 pub mod show;
 pub mod text;
+pub mod watch;
 pub mod worker;
 
 use std::io::Write as _;

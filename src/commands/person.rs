@@ -7,7 +7,7 @@ use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use super::peer::{self, Failure, Filter, Gate};
-use super::{decide, inbox, settings, show};
+use super::{decide, inbox, settings, show, watch};
 use crate::cli::Arguments;
 use crate::cli::person::{PersonCommand, Which};
 
@@ -30,6 +30,7 @@ pub async fn run(url: &str, command: PersonCommand) -> ExitCode {
             decided(url, which, &decide::Order::allow(lasting, always_this_function)).await
         }
         PersonCommand::Deny { which, reason } => decided(url, which, &decide::Order::deny(reason)).await,
+        PersonCommand::Watch { session, metadata } => watch::run(url, Filter::new(session, metadata)).await,
         PersonCommand::Mode { session, mode } => {
             connected(url, async |gate| settings::mode(gate, &session, mode).await).await
         }

@@ -33,7 +33,7 @@ pub async fn run(gate: &Gate, session: &str, call: &str, json: bool) -> Result<E
 /// All that a record says, line by line, each harmless. Times are milliseconds since the epoch.
 pub fn lines(record: &PendingApprovalRecord, now: i64) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut say = |label: &str, text: &str| lines.push(format!("{label:<12} {text}"));
+    let mut say = |label: &str, text: &str| lines.push(labelled(label, text));
     say("call", &word(&record.function_call_id));
     say("session", &word(&record.session_id));
     if let Some(title) = &record.session_title {
@@ -49,24 +49,44 @@ pub fn lines(record: &PendingApprovalRecord, now: i64) -> Vec<String> {
         ..=0 => say("depth", "0, the session's own turn"),
         depth => say("depth", &format!("{depth}, a sub-agent")),
     }
-    match &record.access_request {
-        Some(access) => {
-            say("asks for", &format!("folder {}", word(&access.requested_root)));
-            say("tried", &format!("{} ({})", word(&access.attempted_path), safe(&access.error_code)));
-            say("function", &word(&record.function_id));
-        }
-        None => say("asks to run", &word(&record.function_id)),
-    }
+    lines.extend(asks(record));
     if let Some(said) = &record.assistant_excerpt {
-        say("said before", &safe(said));
+        lines.push(labelled("said before", &safe(said)));
     }
-    lines.push("arguments".to_owned());
-    lines.extend(indented(&record.arguments_excerpt));
+    lines.extend(argument_lines(record));
     if let Some(metadata) = &record.session_metadata {
         lines.push("metadata".to_owned());
         lines.extend(indented(&Value::Object(metadata.clone())));
     }
     lines
+}
+
+/// What is asked: the function to run, or the folder to open, what was tried there and by whom.
+pub fn asks(record: &PendingApprovalRecord) -> Vec<String> {
+    let function = word(&record.function_id);
+    match &record.access_request {
+        None => vec![labelled("asks to run", &function)],
+        Some(access) => {
+            let tried = format!("{} ({})", word(&access.attempted_path), safe(&access.error_code));
+            vec![
+                labelled("asks for", &format!("folder {}", word(&access.requested_root))),
+                labelled("tried", &tried),
+                labelled("function", &function),
+            ]
+        }
+    }
+}
+
+/// The arguments, one line for each of their lines.
+pub fn argument_lines(record: &PendingApprovalRecord) -> Vec<String> {
+    let mut lines = vec!["arguments".to_owned()];
+    lines.extend(indented(&record.arguments_excerpt));
+    lines
+}
+
+/// A label and what it says, in two columns.
+pub fn labelled(label: &str, text: &str) -> String {
+    format!("{label:<12} {text}")
 }
 
 /// A value over several lines. JSON spells a line break inside a text, so that the lines are ours.

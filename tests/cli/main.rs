@@ -17,3 +17,7 @@ mod shell;
     reason = "as the suite allows"
 )]
 mod support;
+#[cfg(unix)]
+mod terminal;
+#[cfg(unix)]
+mod watching;
