@@ -78,7 +78,9 @@ fn mode_line(in_force: &GetSettingsResponse) -> String {
     match (in_force.source, in_force.settings.mode_set_at) {
         (SettingsSource::Defaults, _) => format!("{mode}, the deployment's default"),
         (SettingsSource::Stored, ..=0) => {
-            format!("{mode}, copied from the deployment when this session's settings were first changed")
+            format!(
+                "{mode}, never set for this session: the deployment's default when its settings were first changed"
+            )
         }
         (SettingsSource::Stored, at) => format!("{mode}, set for this session at {}", moment(at)),
     }
@@ -181,7 +183,7 @@ mod tests {
             })
         };
         assert_eq!(line(0, SettingsSource::Defaults), "manual, the deployment's default");
-        assert!(line(0, SettingsSource::Stored).starts_with("manual, copied"));
+        assert!(line(0, SettingsSource::Stored).starts_with("manual, never set"));
         assert_eq!(
             line(1_783_340_000_000, SettingsSource::Stored),
             "manual, set for this session at 2026-07-06T12:13:20Z"

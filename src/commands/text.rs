@@ -15,8 +15,21 @@ use crate::redact::visible_exact;
 /// Marks on one character that are shown; more of them reach into the lines above and below.
 const MARKS: usize = 2;
 /// Arguments that tell most about a call, in the order in which they are shown first.
-const TELLING: [&str; 12] =
-    ["command", "cmd", "script", "code", "sql", "query", "url", "path", "file", "file_path", "dir", "target"];
+const TELLING: [&str; 13] = [
+    "command",
+    "cmd",
+    "script",
+    "code",
+    "sql",
+    "query",
+    "url",
+    "path",
+    "file",
+    "file_path",
+    "dir",
+    "target",
+    "to",
+];
 /// Below this many columns a further argument is left out.
 const FEW_COLUMNS: usize = 10;
 

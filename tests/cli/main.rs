@@ -6,6 +6,8 @@
 
 mod decisions;
 mod listing;
+#[cfg(unix)]
+mod pictures;
 mod session_settings;
 mod shell;
 #[path = "../suite/support/mod.rs"]

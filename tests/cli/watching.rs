@@ -106,7 +106,7 @@ async fn a_call_is_allowed_with_one_key_and_denied_with_a_typed_reason() {
 async fn the_wider_permission_asks_first() {
     let (stage, mut terminal) = watching().await;
     terminal.types("s").await;
-    terminal.shows("do not ask about shell::exec again in session s_1").await;
+    terminal.shows("stop asking about shell::exec in session s_1").await;
     terminal.types("n").await;
     terminal.shows("nothing was decided").await;
     terminal.types("s").await;

@@ -52,17 +52,20 @@ pub async fn run(url: &str, filter: Filter) -> Result<ExitCode, Failure> {
     let (tell, news) = mpsc::channel(WAITING);
     let mut tasks = JoinSet::new();
     tasks.spawn(follow::follow(gate.clone(), filter, session.status(), Arc::clone(&questions), tell));
-    let outcome = if io::stdout().is_terminal() && io::stdin().is_terminal() {
-        on_screen(url, &gate, &questions, news).await
-    } else {
-        as_lines(news).await
-    };
+    let outcome =
+        if has_screen() { on_screen(url, &gate, &questions, news).await } else { as_lines(news).await };
     session.shutdown(Duration::ZERO).await;
     if let Err(error) = outcome {
         eprintln!("approval-gate: {error}");
         return Ok(ExitCode::from(super::person::NOT_DONE));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether there is a terminal that can be painted on and typed at.
+fn has_screen() -> bool {
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    io::stdout().is_terminal() && io::stdin().is_terminal() && !dumb
 }
 
 /// Why the first connection came to nothing, if it did.

@@ -328,7 +328,7 @@ impl Screen {
             }
             (Key::Char('s'), None) => {
                 let question = format!(
-                    "Run this call, and do not ask about {function} again in session {session}, in every mode?"
+                    "Run this call, and stop asking about {function} in session {session}, in every mode?"
                 );
                 self.dialog = confirm(question, Order::allow(None, true));
             }
@@ -359,7 +359,10 @@ impl Screen {
 
     /// Orders a decision, if the hold is still there and was on the screen when the key was typed.
     fn decide(&mut self, hold: &HoldId, order: Order, frame: u64) -> Option<Effect> {
-        let Some(record) = self.holds.get(hold).cloned() else {
+        // The selection is lost with the hold and does not come back with it: a question that once said that its hold is
+        // gone decides nothing.
+        let Some(record) = self.selected_record().filter(|record| HoldId::of(record) == *hold).cloned()
+        else {
             self.notice = format!("{} is no longer held; nothing was decided", word(&hold.call));
             return None;
         };

@@ -124,7 +124,7 @@ pub fn render(screen: &Screen) -> Frame {
 
 /// Says so, if a question is about a hold that is over.
 fn gone(screen: &Screen, hold: &HoldId) -> Option<Line> {
-    let over = screen.holds.get(hold).is_none();
+    let over = screen.selected.as_ref() != Some(hold);
     over.then(|| (Tone::Alarm, "This call is no longer held. Nothing will be decided.".to_owned()))
 }
 
@@ -212,7 +212,8 @@ fn detail_lines(screen: &Screen, room: usize) -> Vec<Line> {
     if let Some(title) = &record.session_title {
         from = format!("{from}  {}", quoted(title));
     }
-    let mut lines = vec![show::asks(record).join("  "), fit(&from, screen.width)];
+    let mut lines = show::asks(record);
+    lines.push(fit(&from, screen.width));
     lines.extend(show::argument_lines(record));
     let mut lines: Vec<String> = lines.iter().flat_map(|line| wrap(line, screen.width)).collect();
     let left_out = lines.len().saturating_sub(room);
@@ -241,7 +242,8 @@ fn record_lines(screen: &Screen, top: usize, room: usize) -> Vec<Line> {
     view
 }
 
-/// A harmless line over several, none wider than `width`. Lines that go on are marked, so that none passes for a new one.
+/// A harmless line over several, none wider than `width`, broken behind a space if there is one near. Lines that go on
+/// are marked, so that none passes for a new one.
 fn wrap(line: &str, width: usize) -> Vec<String> {
     const GOES_ON: &str = "    | ";
     if columns(line) <= width || width <= GOES_ON.len() + 2 {
@@ -252,8 +254,9 @@ fn wrap(line: &str, width: usize) -> Vec<String> {
     for c in line.chars() {
         let wide = columns(c.encode_utf8(&mut [0; 4]));
         if used + wide > width {
-            lines.push(GOES_ON.to_owned());
-            used = GOES_ON.len();
+            let moved = lines.last_mut().map(|last| last.split_off(break_of(last))).unwrap_or_default();
+            used = GOES_ON.len() + columns(&moved);
+            lines.push(format!("{GOES_ON}{moved}"));
         }
         if let Some(last) = lines.last_mut() {
             last.push(c);
@@ -261,6 +264,13 @@ fn wrap(line: &str, width: usize) -> Vec<String> {
         used += wide;
     }
     lines
+}
+
+/// Where a full line is best broken: behind its last space, unless that is far back.
+fn break_of(line: &str) -> usize {
+    const FAR: usize = 24;
+    let space = line.rfind(' ').map_or(0, |space| space + 1);
+    if columns(&line[space..]) <= FAR && columns(&line[..space]) > FAR { space } else { line.len() }
 }
 
 /// The end of a harmless text, as much as fits.

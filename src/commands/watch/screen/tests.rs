@@ -163,6 +163,16 @@ fn a_question_whose_hold_goes_stays_until_a_key_and_decides_nothing() {
 }
 
 #[test]
+fn a_question_whose_hold_went_and_came_back_decides_nothing() {
+    let mut watch = Watch::with(vec![held("a", 1)]);
+    watch.keys("↓d");
+    watch.listed(Vec::new());
+    watch.listed(vec![held("a", 1)]);
+    assert_eq!(watch.keys("⏎"), None);
+    assert_eq!(watch.selected(), None);
+}
+
+#[test]
 fn a_second_decision_waits_for_the_first() {
     let mut watch = Watch::with(vec![held("a", 1)]);
     assert!(decided(watch.keys("↓a")).is_some());
