@@ -1,5 +1,7 @@
 //! The command line: arguments and environment to options, as a pure function of both.
 
+pub mod person;
+
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -59,14 +61,19 @@ pub enum Command {
     Check(CheckArguments),
     /// Play the whole story on an engine of its own and print it: what is allowed, denied, held, decided.
     Demo,
+    /// What a person can do from a terminal.
+    #[command(flatten)]
+    Person(person::PersonCommand),
 }
 
 const EXAMPLES: &str = "\
 Examples:
   approval-gate demo                                    see it work, no engine needed
   approval-gate --embedded                              an engine and the worker, to try out
-  approval-gate call approval::list-pending             what is held
-  approval-gate call approval::resolve '{\"session_id\":\"s_1\",\"function_call_id\":\"c_1\",\"decision\":\"allow\"}'
+  approval-gate watch                                   decide, from another terminal
+  approval-gate inbox                                   what is held
+  approval-gate allow s_1 c_1                           let one call run
+  approval-gate call approval::get-settings '{\"session_id\":\"s_1\"}'
   approval-gate --url ws://127.0.0.1:49134              the worker on an engine that runs already";
 
 impl Arguments {

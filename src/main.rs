@@ -12,8 +12,12 @@ fn main() -> ExitCode {
     if arguments.manifest {
         return commands::print(&format!("{:#}", manifest::manifest()));
     }
-    let demo = matches!(arguments.command, Some(Command::Demo));
-    start_logging(if demo { "error" } else { "info" });
+    match &arguments.command {
+        // Its screen is all it says.
+        Some(Command::Person(_)) => {}
+        Some(Command::Demo) => start_logging("error"),
+        _ => start_logging("info"),
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -29,6 +33,7 @@ fn main() -> ExitCode {
             }
             Some(Command::Demo) => commands::demo::run().await,
             Some(Command::Check(check)) => commands::check::run(&check),
+            Some(Command::Person(command)) => commands::person::run(&url, command).await,
             None if arguments.embedded => commands::embedded::run(&url, arguments.config).await,
             None => commands::worker::run(boot::Options { url, seed: arguments.config }).await,
         }

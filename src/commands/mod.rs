@@ -2,8 +2,16 @@
 
 pub mod call;
 pub mod check;
+pub mod decide;
 pub mod demo;
 pub mod embedded;
+pub mod inbox;
+pub mod peer;
+pub mod person;
+pub mod settings;
+pub mod show;
+pub mod text;
+pub mod watch;
 pub mod worker;
 
 use std::io::Write as _;

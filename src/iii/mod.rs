@@ -44,7 +44,8 @@ pub use registry::{
     Bind, Binding, Function, Handler, Invocation, OnTheSpot, Provider, Registry, Reply, TriggerType, handler,
 };
 pub use session::{
-    Connected, Counts, KeepOpen, Options, Prepare, Session, Status, Timings, connect_once, start,
+    Connected, Counts, KeepOpen, Options, Prepare, Session, Status, Timings, connect_once, connect_once_as,
+    start,
 };
 pub use tcp::check_address;
 

@@ -219,14 +219,20 @@ pub fn start(
 
 /// A connection that offers nothing and is not repaired when it breaks: for a command that asks and ends.
 pub async fn connect_once(url: &str, timeout: Duration) -> Result<(Client, Session), ConnectError> {
-    let socket = tcp::connect(url, timeout).await?;
+    let mut options = Options::new(url, "", "", "");
+    options.timings.connect = timeout;
+    connect_once_as(options).await
+}
+
+/// As [`connect_once`], under a name that listings show.
+pub async fn connect_once_as(options: Options) -> Result<(Client, Session), ConnectError> {
+    let socket = tcp::connect(&options.url, options.timings.connect).await?;
     let client = Client::new();
     let prepare: Prepare = Arc::new(|_, _| Box::pin(std::future::ready(Ok(()))));
-    let (lifecycle, session) =
-        assemble(Options::new(url, "", "", ""), client.clone(), Registry::default(), prepare);
+    let (lifecycle, session) = assemble(options, client.clone(), Registry::default(), prepare);
     let session = spawn(session, lifecycle.run_once(socket));
     let mut status = session.status();
-    // Neither state is ever awaited for long: nothing has to be prepared or announced.
+    // Neither state is awaited for long: nothing has to be prepared, and announcing has a deadline.
     let _ = status.wait_for(|status| matches!(status, Status::Ready { .. } | Status::Stopped)).await;
     Ok((client, session))
 }

@@ -69,7 +69,7 @@ pub enum AccessDuration {
 }
 
 /// What came of a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResolveResponse {
     /// True if this decision took effect; false if nothing of that name was waiting for one.
     pub resolved: bool,

@@ -313,14 +313,14 @@ pub struct ClearSettingsRequest {
 }
 
 /// The session's settings after a change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SettingsResponse {
     /// The whole record, as stored.
     pub settings: ApprovalSettings,
 }
 
 /// What is in force in a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetSettingsResponse {
     /// The settings in force.
     pub settings: ApprovalSettings,
@@ -329,7 +329,7 @@ pub struct GetSettingsResponse {
 }
 
 /// Where a session's settings come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SettingsSource {
     /// the session's own record.
@@ -339,7 +339,7 @@ pub enum SettingsSource {
 }
 
 /// Whether there was anything to clear.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClearSettingsResponse {
     /// True if the session had a record, which is gone now.
     pub cleared: bool,
