@@ -46,8 +46,8 @@ fn every_published_function_has_the_published_schemas() {
 }
 
 /// What we register and the published worker does not, the older alias apart.
-const ADDED: [&str; 5] =
-    ["on-state-changed", "set-prompt-policy", "get-prompt-policy", "approve-rule", "remove-rule"];
+const ADDED: [&str; 6] =
+    ["on-state-changed", "set-prompt-policy", "get-prompt-policy", "approve-rule", "remove-rule", "evaluate"];
 
 #[test]
 fn only_what_is_listed_is_added() {

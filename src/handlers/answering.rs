@@ -12,7 +12,8 @@ use serde_json::value::to_raw_value;
 use tokio::time::Instant;
 
 use super::Context;
-use super::gate::{WRITE_RESERVE, judge};
+use super::gate::WRITE_RESERVE;
+use super::judged::Judged;
 use crate::audit;
 use crate::clock::Deadline;
 use crate::events::Answerer;
@@ -143,15 +144,16 @@ async fn settle(
     if ticket.ended() {
         return Err(HoldError::TurnEnded);
     }
-    let (policy, verdict) = judge(context, &record.session_id, call, deadline).await;
+    let judged = Judged::now(context, &record.session_id, call, deadline).await;
+    let verdict = &judged.verdict;
     if verdict.decision != Decision::Hold {
-        audit::judged(&record.session_id, &call.id, &call.function_id, &verdict);
+        audit::judged(&record.session_id, &call.id, &call.function_id, verdict);
     }
     let allowed_by = last.filter(|asked| asked.said == Said::Allow).map(|asked| &asked.answerer);
     Ok(match (verdict.decision, allowed_by) {
         (Decision::Continue, _) => Some(HookOutput::Continue),
-        (Decision::Deny, _) => Some(HookOutput::deny(verdict.denial_text())),
-        (Decision::Hold, Some(answerer)) if policy.is_answerable(&call.function_id) => {
+        (Decision::Deny, _) => Some(HookOutput::deny(judged.denial_text(call))),
+        (Decision::Hold, Some(answerer)) if judged.policy.is_answerable(&call.function_id) => {
             answered(context, record, answerer, Outcome::Allow, None);
             Some(HookOutput::Continue)
         }

@@ -7,13 +7,14 @@ use std::time::Duration;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::judged::Judged;
 use super::{Context, answering, unattended};
 use crate::audit;
 use crate::clock::Deadline;
 use crate::hold::{Arrival, HoldKey, MAX_ID_BYTES, check_id};
 use crate::keep::in_progress::Ticket;
 use crate::keep::inbox::HoldError;
-use crate::policy::{self, Because, Decision, Needed, Policy, Question, Verdict};
+use crate::policy::{self, Because, Decision, Needed, Question};
 use crate::wire::denial;
 use crate::wire::error::{InvalidPayload, decode};
 use crate::wire::hook::{HookCall, HookGlance, HookInput, HookOutput};
@@ -80,17 +81,18 @@ pub(super) async fn gate(context: Arc<Context>, payload: Box<RawValue>) -> HookO
         Err(bad) => return does_not_fit(&InvalidPayload::new(bad.field, bad.problem)),
     };
     let ticket = context.inbox.arrived(&input.session_id, &input.turn_id);
-    let (_, verdict) = judge(&context, &input.session_id, call, deadline).await;
+    let judged = Judged::now(&context, &input.session_id, call, deadline).await;
+    let verdict = &judged.verdict;
     if verdict.decision != Decision::Hold && verdict.because != Because::PromptsDisabled {
-        audit::judged(&input.session_id, &call.id, &call.function_id, &verdict);
+        audit::judged(&input.session_id, &call.id, &call.function_id, verdict);
     }
     match verdict.decision {
         Decision::Continue => HookOutput::Continue,
         Decision::Deny if verdict.because == Because::PromptsDisabled => {
-            unattended::deny(&context, &input, call, key, ticket, deadline, &verdict).await
+            unattended::deny(&context, &input, call, key, ticket, deadline, verdict).await
         }
-        Decision::Deny => HookOutput::deny(verdict.denial_text()),
-        Decision::Hold => match hold(&context, &input, call, key, ticket, deadline).await {
+        Decision::Deny => HookOutput::deny(judged.denial_text(call)),
+        Decision::Hold => match hold(&context, &input, (call, &judged), key, ticket, deadline).await {
             Ok(answer) => answer,
             Err(error) => {
                 let because = "gate_unavailable";
@@ -102,20 +104,6 @@ pub(super) async fn gate(context: Arc<Context>, payload: Box<RawValue>) -> HookO
     }
 }
 
-/// The verdict on a call by the policy and the settings of this moment, and that policy.
-pub(super) async fn judge(
-    context: &Context,
-    session_id: &str,
-    call: &HookCall,
-    deadline: Deadline,
-) -> (Arc<Policy>, Verdict) {
-    let policy = context.config.policy();
-    let settings = context.settings.for_gate(session_id, &policy, deadline).await;
-    let question = Question { function_id: &call.function_id, arguments: &call.arguments };
-    let verdict = policy::decide(&question, &settings, &policy);
-    (policy, verdict)
-}
-
 fn does_not_fit(invalid: &InvalidPayload) -> HookOutput {
     audit::unreadable(&invalid.field);
     HookOutput::deny(denial::payload_does_not_fit(invalid))
@@ -124,7 +112,7 @@ fn does_not_fit(invalid: &InvalidPayload) -> HookOutput {
 async fn hold(
     context: &Context,
     input: &HookInput,
-    call: &HookCall,
+    (call, judged): (&HookCall, &Judged),
     key: HoldKey,
     ticket: Ticket,
     deadline: Deadline,
@@ -150,7 +138,8 @@ async fn hold(
         Some(known) => known,
         None => context.sessions.context(&input.session_id, deadline.keeping(WRITE_RESERVE)).await,
     };
-    let record = record.in_session(session);
+    let record =
+        PendingApprovalRecord { held_because: Some(judged.held_because(call)), ..record.in_session(session) };
     if let Some(denied) = answering::unseen(context, call, &record) {
         audit::not_held(&input.session_id, &call.id, &call.function_id, Decision::Deny, "no_listener");
         return Ok(denied);

@@ -5,9 +5,11 @@
 
 mod answering;
 mod approved_rules;
+mod evaluate;
 mod filesystem_access_watch;
 mod gate;
 mod get_pending;
+mod judged;
 mod lifecycle;
 mod list_pending;
 mod prompts;
@@ -130,6 +132,7 @@ fn function(published: FunctionSchema, context: &Arc<Context>) -> Option<Functio
         "approval::get-prompt-policy" => typed(context, prompts::get_prompt_policy),
         "approval::approve-rule" => typed(context, approved_rules::approve_rule),
         "approval::remove-rule" => typed(context, approved_rules::remove_rule),
+        "approval::evaluate" => typed(context, evaluate::evaluate),
         "approval::on-session-deleted" => typed(context, lifecycle::on_session_deleted),
         "approval::on-turn-completed" => typed(context, lifecycle::on_turn_completed),
         "approval::on-config-change" => untyped(context, lifecycle::on_config_change),

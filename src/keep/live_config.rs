@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::background::{Background, retry_delay};
 use crate::clock::Deadline;
@@ -24,6 +26,8 @@ const FETCH_BUDGET: Duration = Duration::from_secs(5);
 const SHORT: usize = 2 * 1024;
 /// So many rules are taken apart on the spot.
 const FEW_RULES: usize = 32;
+/// So much of a value's digest is in its revision. No more: what a value holds could be guessed against the whole.
+const REVISION_BYTES: usize = 6;
 
 /// The policy in force. Cheap to clone.
 #[derive(Clone)]
@@ -86,7 +90,7 @@ impl LiveConfig {
         let fetched = self.shared.configuration.fetch(ENTRY, Deadline::after(FETCH_BUDGET)).await?;
         // Compiled outside of the lock that `apply` takes: a large value must not make a quicker fetch wait.
         let compiled = match fetched {
-            Fetched::Value(value) => compile(value).await?,
+            Fetched::Value(value) => compile(number, value).await?,
             Fetched::Invalid(why) => Err(why),
         };
         let replaced = self.apply(number, compiled);
@@ -161,14 +165,40 @@ impl LiveConfig {
 }
 
 /// A thousand rules take tens of milliseconds, in which a thread that serves calls would serve none.
-async fn compile(value: Unread) -> Result<Result<Policy, String>, CallError> {
-    let understand = |value: &Unread| {
+async fn compile(number: u64, value: Unread) -> Result<Result<Policy, String>, CallError> {
+    let understand = move |value: &Unread| {
         let value = value.value()?;
-        Ok(Policy::from_value(&value).map_err(|refusal| refusal.to_string()))
+        let policy = Policy::from_value(&value).map_err(|refusal| refusal.to_string());
+        Ok(policy.map(|policy| policy.with_revision(&revision(number, &value))))
     };
     if value.bytes() <= SHORT {
         return understand(&value);
     }
     let elsewhere = tokio::task::spawn_blocking(move || understand(&value));
     elsewhere.await.unwrap_or_else(|_| Ok(Err("the rules could not be compiled".to_owned())))
+}
+
+/// The configuration worker numbers nothing, so the gate does: which fetch of this run the value came with, and the start
+/// of a digest of it, by which it is known again in another run.
+fn revision(number: u64, value: &Value) -> String {
+    // Objects are ordered by key, so that the same value has the same text.
+    let digest = Sha256::digest(value.to_string());
+    digest.iter().take(REVISION_BYTES).fold(format!("{number}-"), |text, byte| format!("{text}{byte:02x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_revision_tells_fetches_and_values_apart() {
+        let value = json!({"rules": ["a::*"], "default_mode": "auto"});
+        let same = json!({"default_mode": "auto", "rules": ["a::*"]});
+        assert_eq!(revision(3, &value), revision(3, &same));
+        assert!(revision(12, &value).starts_with("12-") && revision(12, &value).len() == 3 + 12);
+        assert_eq!(revision(3, &value)[2..], revision(4, &value)[2..]);
+        assert_ne!(revision(3, &value), revision(3, &json!({"rules": ["b::*"]})));
+    }
 }

@@ -37,6 +37,7 @@ impl PendingApprovalRecord {
             digest: None,
             hold_id: None,
             salt: None,
+            held_because: None,
             call_digest: Some(call_digest(session_id, turn_id, &call.id, &call.function_id, &call.arguments)),
         }
     }

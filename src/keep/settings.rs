@@ -85,11 +85,8 @@ impl SettingsKeep {
     /// What is in force for the gate. A failed read and an unreadable record give the narrowest settings there are:
     /// not the defaults, which may be wider than the record that could not be read (contract §1.4).
     pub async fn for_gate(&self, session_id: &str, policy: &Policy, deadline: Deadline) -> Arc<Settings> {
-        if let Some(settings) = self.known(session_id, policy) {
-            return settings;
-        }
-        match self.read_for_gate(session_id, deadline.at_most(GATE_READ)).await {
-            Ok(standing) => in_force(standing, policy),
+        match self.judged_by(session_id, policy, deadline).await {
+            Ok((settings, _)) => settings,
             Err(error) => {
                 tracing::warn!(session_id, %error, "settings could not be read; the session counts as manual");
                 Arc::new(Settings::fail_closed())
@@ -97,8 +94,30 @@ impl SettingsKeep {
         }
     }
 
+    /// What the gate judges by, and where its mode comes from. Never writes.
+    pub async fn judged_by(
+        &self,
+        session_id: &str,
+        policy: &Policy,
+        deadline: Deadline,
+    ) -> Result<(Arc<Settings>, Source), CallError> {
+        let standing = match self.standing(session_id) {
+            Some(standing) => standing,
+            None => self.read_for_gate(session_id, deadline.at_most(GATE_READ)).await?,
+        };
+        let source = match &standing {
+            Standing::Settings(_) => Source::Stored,
+            Standing::NoRecord | Standing::Additions(_) => Source::Defaults,
+        };
+        Ok((in_force(standing, policy), source))
+    }
+
     /// What is in force for the gate, if that is known without asking the store.
     pub fn known(&self, session_id: &str, policy: &Policy) -> Option<Arc<Settings>> {
+        Some(in_force(self.standing(session_id)?, policy))
+    }
+
+    fn standing(&self, session_id: &str) -> Option<Standing> {
         let Look::Known { standing, ageing } = self.view.look(session_id, self.state.connection()) else {
             return None;
         };
@@ -108,7 +127,7 @@ impl SettingsKeep {
                 let _ = keep.read_for_gate(&session_id, Deadline::after(CALLER_BUDGET)).await;
             });
         }
-        Some(in_force(standing, policy))
+        Some(standing)
     }
 
     async fn read_for_gate(&self, session_id: &str, deadline: Deadline) -> Result<Standing, CallError> {

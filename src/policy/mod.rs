@@ -211,6 +211,7 @@ pub struct Policy {
     /// [`Policy::default_settings`] as they are shown and judged by, made once.
     defaults: Arc<Settings>,
     locked_down: bool,
+    revision: Option<Arc<str>>,
 }
 
 impl Policy {
@@ -236,6 +237,7 @@ impl Policy {
             answerable: parsed.answerable.unwrap_or_default(),
             require_listener: parsed.require_listener.unwrap_or(false),
             locked_down: false,
+            revision: None,
         })
     }
 
@@ -253,6 +255,7 @@ impl Policy {
             seeds: Vec::new(),
             defaults: Arc::new(Settings::fail_closed()),
             locked_down: true,
+            revision: None,
         }
     }
 
@@ -288,6 +291,17 @@ impl Policy {
     /// Whether a call that nobody could ever see waiting is denied instead of held.
     pub const fn require_listener(&self) -> bool {
         self.require_listener
+    }
+
+    /// The same, known under this name.
+    #[must_use]
+    pub fn with_revision(self, revision: &str) -> Self {
+        Self { revision: Some(revision.into()), ..self }
+    }
+
+    /// Which configuration this is; `None` in lock-down, and where nobody gave it a name.
+    pub fn revision(&self) -> Option<&str> {
+        self.revision.as_deref()
     }
 
     /// Whether this stands in for a configuration that is missing or was refused.

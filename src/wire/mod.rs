@@ -13,6 +13,7 @@ pub mod audit;
 pub mod config;
 pub mod denial;
 pub mod error;
+pub mod evaluation;
 pub mod events;
 pub mod explanation;
 pub mod filesystem;

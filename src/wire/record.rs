@@ -6,11 +6,13 @@
 //! to whoever read the row.
 
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::wire::audit::AuditNote;
 use crate::wire::error::{InvalidPayload, decode_value, optional_object, word};
+use crate::wire::evaluation::HeldBecause;
 use crate::wire::events::PendingResolvedEvent;
 
 /// A call that waits for a person. Carries all of its ids and nothing that must not be shown, so that it can be passed
@@ -64,6 +66,11 @@ pub struct PendingApprovalRecord {
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub salt: Option<String>,
+    /// Private to the store and to `approval::evaluate`: why it was held. Absent on a record that an older worker wrote, and
+    /// on requests for access; what is not understood counts as absent.
+    #[serde(default, skip_serializing, deserialize_with = "understood_or_none")]
+    #[schemars(skip)]
+    pub held_because: Option<HeldBecause>,
     /// The digest of a call that has just arrived, without a salt. In memory only.
     #[serde(skip)]
     #[schemars(skip)]
@@ -80,6 +87,9 @@ impl PendingApprovalRecord {
                 if let Some(private) = private {
                     fields.insert(name.to_owned(), private.as_str().into());
                 }
+            }
+            if let Some(because) = &self.held_because {
+                fields.insert("held_because".to_owned(), json!(because));
             }
         }
         row
@@ -250,8 +260,12 @@ impl ResolvedMarker {
     }
 }
 
-/// For `deserialize_with`: a field that must not make its marker unreadable.
-fn understood_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AuditNote>, D::Error> {
+/// For `deserialize_with`: a field that must not make its row unreadable.
+fn understood_or_none<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
 }
 

@@ -11,6 +11,7 @@ use crate::wire::answerer::AnswererConfig;
 use crate::wire::approved_rules::{
     ApproveRuleRequest, ApproveRuleResponse, RemoveRuleRequest, RemoveRuleResponse,
 };
+use crate::wire::evaluation::{EvaluateRequest, EvaluateResponse};
 use crate::wire::events::BindingConfig;
 use crate::wire::hook::{HookInput, HookOutput};
 use crate::wire::inbox::{GetPendingRequest, GetPendingResponse, ListPendingRequest, ListPendingResponse};
@@ -59,7 +60,7 @@ pub const ON_TURN_COMPLETED: &str = "approval::on-turn-completed";
 pub const ON_CONFIG_CHANGE: &str = "approval::on-config-change";
 /// Told of changes in the gate's own scopes; an addition to the published functions.
 pub const ON_STATE_CHANGED: &str = "approval::on-state-changed";
-/// Sets a session's prompt policy; an addition to the published functions, as are the next three.
+/// Sets a session's prompt policy; an addition to the published functions, as are the next four.
 pub const SET_PROMPT_POLICY: &str = "approval::set-prompt-policy";
 /// Reads a session's prompt policy.
 pub const GET_PROMPT_POLICY: &str = "approval::get-prompt-policy";
@@ -67,6 +68,8 @@ pub const GET_PROMPT_POLICY: &str = "approval::get-prompt-policy";
 pub const APPROVE_RULE: &str = "approval::approve-rule";
 /// Forgets an approved rule.
 pub const REMOVE_RULE: &str = "approval::remove-rule";
+/// Tells what would become of a call, or why one waits.
+pub const EVALUATE: &str = "approval::evaluate";
 /// The trigger type that tells of a changed prompt policy; an addition to the published ones.
 pub const PROMPT_POLICY_CHANGED: &str = "approval::prompt-policy-changed";
 /// The trigger type that tells of a new hold.
@@ -253,6 +256,11 @@ fn session_additions() -> Vec<FunctionSchema> {
         function::<RemoveRuleRequest, RemoveRuleResponse>(
             REMOVE_RULE,
             "Forgets a rule that was approved for a session. For people only, never for agents.",
+        ),
+        function::<EvaluateRequest, EvaluateResponse>(
+            EVALUATE,
+            "Tells what the gate would answer to a call and why, or why a call waits. Nothing is written, nobody is \
+             told. For people only, never for agents.",
         ),
     ]
 }

@@ -23,6 +23,7 @@ pub fn held(call: &str, pending_at: i64) -> PendingApprovalRecord {
         hold_id: None,
         digest: None,
         salt: None,
+        held_because: None,
         call_digest: None,
     }
 }

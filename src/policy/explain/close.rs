@@ -7,9 +7,9 @@ use crate::policy::compiled::Subject;
 use crate::policy::constraint::{Constraint, all_hold};
 use crate::policy::nearest::nearest;
 use crate::policy::rule::{Action, Rule};
-use crate::policy::settings::Mode;
+use crate::policy::settings::{Mode, Settings};
 use crate::policy::verdict::{Because, Decision, Verdict};
-use crate::policy::{decide, pattern};
+use crate::policy::{Policy, Question, decide, pattern};
 
 /// How many patterns are looked at for one that is spelled alike.
 const SPELLINGS: usize = 1_000;
@@ -94,9 +94,15 @@ impl Asked<'_> {
     }
 
     fn unmet(&self, rule: &Rule) -> Vec<Compared> {
+        compared(self.failing(rule), self.question.arguments)
+    }
+
+    /// The rule's conditions that do not hold.
+    pub(super) fn failing<'r>(&self, rule: &'r Rule) -> impl Iterator<Item = &'r Constraint> {
         let arguments = self.question.arguments;
-        let fails = |constraint: &&Constraint| !all_hold(std::slice::from_ref(*constraint), arguments);
-        compared(rule.constraints.iter().filter(fails), arguments)
+        rule.constraints
+            .iter()
+            .filter(move |&constraint| !all_hold(std::slice::from_ref(constraint), arguments))
     }
 }
 
@@ -172,23 +178,44 @@ fn spelled_alike(asked: &Asked<'_>) -> Vec<Close> {
 
 /// What would let the call run.
 pub(super) fn accepted(asked: &Asked<'_>, verdict: &Verdict) -> Vec<Accepted> {
-    let decided_at = match &verdict.because {
-        _ if verdict.decision == Decision::Continue => return Vec::new(),
-        // No argument of an allow rule lifts a call over a floor.
-        Because::Rule { floor: true, .. } => 0,
-        Because::Rule { index, .. } => *index,
-        Because::NoRule | Because::PromptsDisabled => asked.policy.rules().len(),
-        _ => return Vec::new(),
-    };
+    let Some(decided_at) = decided_at(verdict, asked.policy) else { return Vec::new() };
     let modes = [Mode::Manual, Mode::Auto].into_iter().filter_map(|mode| in_mode(asked, mode));
-    let arguments = asked
-        .misses(decided_at)
-        .filter(|(_, rule, miss)| rule.action == Action::Allow && *miss == Miss::Arguments);
-    let arguments = arguments.map(|(index, rule, _)| Accepted::WithArguments {
+    let arguments = unmet_by_arguments(asked, decided_at).map(|(index, rule)| Accepted::WithArguments {
         rule: RuleName::new(index, rule),
         unmet: asked.unmet(rule),
     });
     modes.chain(arguments).take(Explanation::MOST).collect()
+}
+
+/// How many rules were asked before something else than an allow decided; `None` if no rule could have allowed the call.
+pub(super) fn decided_at(verdict: &Verdict, policy: &Policy) -> Option<usize> {
+    match &verdict.because {
+        _ if verdict.decision == Decision::Continue => None,
+        // No argument of an allow rule lifts a call over a floor.
+        Because::Rule { floor: true, .. } => Some(0),
+        Because::Rule { index, .. } => Some(*index),
+        Because::NoRule | Because::PromptsDisabled => Some(policy.rules().len()),
+        _ => None,
+    }
+}
+
+/// The allow rules among the first `before` that other arguments of the call would have met.
+pub(super) fn unmet_by_arguments<'a>(
+    asked: &'a Asked<'a>,
+    before: usize,
+) -> impl Iterator<Item = (usize, &'a Rule)> {
+    let misses = asked.misses(before);
+    misses.filter_map(|(index, rule, miss)| {
+        (rule.action == Action::Allow && miss == Miss::Arguments).then_some((index, rule))
+    })
+}
+
+/// The rules for the function that did not apply to a call that is held, at most [`Explanation::MOST`]. Looks at nothing
+/// that is spelled alike, so it is quick.
+pub fn came_close(question: &Question<'_>, settings: &Settings, policy: &Policy) -> Vec<(RuleName, Miss)> {
+    let asked = Asked { question, settings, policy };
+    let misses = asked.misses(policy.rules().len()).take(Explanation::MOST);
+    misses.map(|(index, rule, miss)| (RuleName::new(index, rule), miss)).collect()
 }
 
 /// What lets the call run in another mode, if anything but the mode `full` itself.

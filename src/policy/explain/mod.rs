@@ -5,6 +5,7 @@
 //! operands of rules too, because an `equals` that holds repeats the argument. Ids and patterns are made visible.
 
 mod close;
+mod denial;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -20,7 +21,8 @@ use super::verdict::{Because, Decision};
 use super::{Policy, Question, decide};
 use crate::redact::{excerpt_of_member, shown, visible_exact};
 
-pub use close::{Accepted, Close, Miss};
+pub use close::{Accepted, Close, Miss, came_close};
+pub use denial::denial_text;
 pub use words::short;
 
 /// Longest field name that is shown, code points.
@@ -111,6 +113,8 @@ pub struct Explanation {
     pub rung: Rung,
     /// The same in one line of plain words.
     pub reason: String,
+    /// What the model is told of a denial; `None` for other decisions.
+    pub denial: Option<String>,
     /// The session's mode.
     pub mode: Mode,
     /// Where the mode comes from.
@@ -151,6 +155,7 @@ pub fn explain(
         decision,
         rung: rung(because),
         reason: String::new(),
+        denial: (decision == Decision::Deny).then(|| denial_text(question, settings, policy, &verdict)),
         mode: settings.mode,
         mode_source,
         rule: rule.map(|(index, rule)| RuleName::new(index, rule)),

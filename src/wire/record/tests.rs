@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::wire::evaluation::CameClose;
 use crate::wire::events::Outcome;
+use crate::wire::settings::PermissionMode;
 
 fn row() -> Value {
     json!({"session_id": "s_1", "turn_id": "t_1", "function_call_id": "c_1", "function_id": "shell::exec",
@@ -206,6 +208,10 @@ proptest! {
             session_id, turn_id, function_call_id, function_id, pending_at, depth,
             hold_id: is_ours.then(|| "h_1".to_owned()),
             salt: is_ours.then(|| "s_1".to_owned()),
+            held_because: is_ours.then(|| HeldBecause {
+                rung: "no_rule".into(), mode: PermissionMode::Auto, configuration_revision: None,
+                close: vec![CameClose { index: 2, rule_id: "r".into(), miss: "mode".into() }],
+            }),
             call_digest: None,
             kind: if filesystem { PendingKind::FilesystemAccess } else { PendingKind::Function },
             arguments_excerpt: excerpt,
