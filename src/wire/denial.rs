@@ -1,4 +1,5 @@
-//! The denial envelope, and the words that a model or an operator reads with it (contract §3).
+//! The denial envelope, and the words that a model or an operator reads with it (contract §3). Only a person's denial is sent
+//! with an envelope: to the harness's hook a denial is its reason.
 //!
 //! A reason is written for the one who has to act on it: it says what was refused, by whom, and that asking again in
 //! the same way will not help.
@@ -12,23 +13,8 @@ use crate::wire::error::InvalidPayload;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeniedBy {
-    /// The deployment's rules, or the guard around what only a person may call.
-    Permissions,
     /// A person.
     User,
-    /// Nobody could be asked.
-    GateUnavailable,
-}
-
-/// The argument that made a rule deny.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct MatchedConstraint {
-    /// The argument's name.
-    pub field: String,
-    /// `equals` or `matches`.
-    pub operator: String,
-    /// What the rule compares with; from the rule, never from the call.
-    pub value: Value,
 }
 
 /// Why a call was denied, for machines.
@@ -40,14 +26,6 @@ pub struct DenialEnvelope {
     pub denied_by: DeniedBy,
     /// The function that was to run.
     pub function_id: String,
-    /// The rule that denied.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rule_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rule_action: Option<&'static str>,
-    /// The argument that made it deny, if the rule looks at arguments.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub matched_constraint: Option<MatchedConstraint>,
     /// The call's arguments as the record showed them, already redacted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args_excerpt: Option<Value>,
@@ -56,46 +34,16 @@ pub struct DenialEnvelope {
 }
 
 impl DenialEnvelope {
-    fn new(denied_by: DeniedBy, function_id: &str, reason: impl Into<String>) -> Self {
-        Self {
-            schema_version: 1,
-            status: "denied",
-            denied_by,
-            function_id: function_id.to_owned(),
-            rule_id: None,
-            rule_action: None,
-            matched_constraint: None,
-            args_excerpt: None,
-            reason: reason.into(),
-        }
-    }
-
     /// A person refused. `args_excerpt` is the record's redacted excerpt; `null` is left out.
     pub fn by_user(function_id: &str, reason: impl Into<String>, args_excerpt: Value) -> Self {
         Self {
+            schema_version: 1,
+            status: "denied",
+            denied_by: DeniedBy::User,
+            function_id: function_id.to_owned(),
             args_excerpt: Some(args_excerpt).filter(|excerpt| !excerpt.is_null()),
-            ..Self::new(DeniedBy::User, function_id, reason)
+            reason: reason.into(),
         }
-    }
-
-    /// The rule `rule_id` refused, because of `matched_constraint` if it looks at arguments.
-    pub fn by_rule(
-        function_id: &str,
-        reason: impl Into<String>,
-        rule_id: &str,
-        matched_constraint: Option<MatchedConstraint>,
-    ) -> Self {
-        Self {
-            rule_id: Some(rule_id.to_owned()),
-            rule_action: Some("deny"),
-            matched_constraint,
-            ..Self::new(DeniedBy::Permissions, function_id, reason)
-        }
-    }
-
-    /// The call could not be put before a person.
-    pub fn gate_unavailable(function_id: &str, reason: impl Into<String>) -> Self {
-        Self::new(DeniedBy::GateUnavailable, function_id, reason)
     }
 }
 
@@ -148,31 +96,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_s_denial_names_the_rule_and_the_argument() {
-        let constraint =
-            MatchedConstraint { field: "cmd".into(), operator: "matches".into(), value: json!("^rm") };
-
-        let envelope = DenialEnvelope::by_rule("shell::exec", "no", "no-rm", Some(constraint));
-
-        assert_eq!(
-            serde_json::to_value(envelope).unwrap(),
-            json!({"schema_version": 1, "status": "denied", "denied_by": "permissions", "function_id": "shell::exec",
-                "rule_id": "no-rm", "rule_action": "deny",
-                "matched_constraint": {"field": "cmd", "operator": "matches", "value": "^rm"}, "reason": "no"})
-        );
-    }
-
-    #[test]
     fn what_does_not_apply_is_left_out() {
         let envelope = DenialEnvelope::by_user("shell::exec", OPERATOR_REJECTED, Value::Null);
         let told = serde_json::to_value(envelope).unwrap();
-        assert_eq!(told["denied_by"], "user");
-        for absent in ["rule_id", "rule_action", "matched_constraint", "args_excerpt"] {
-            assert!(told.get(absent).is_none());
-        }
-
-        let envelope = DenialEnvelope::gate_unavailable("f", gate_unavailable("state did not answer"));
-        assert_eq!(serde_json::to_value(envelope).unwrap()["denied_by"], "gate_unavailable");
+        assert_eq!(
+            told,
+            json!({"schema_version": 1, "status": "denied", "denied_by": "user", "function_id": "shell::exec",
+                "reason": OPERATOR_REJECTED})
+        );
     }
 
     #[test]
