@@ -3,8 +3,10 @@ use proptest::prelude::*;
 use serde_json::{json, value::to_raw_value};
 
 use super::*;
+use crate::handlers::evaluate::evaluate;
 use crate::iii::{Answer, CallError, Fire};
 use crate::siblings::{BoxFuture, Engine, SharedEngine};
+use crate::wire::evaluation::EvaluateVerdict;
 
 /// A store with one session's settings, a configuration, and no other peer.
 struct Peers {
@@ -248,6 +250,30 @@ proptest! {
                 let short = continues(&context, &raw(&call));
                 let whole = gate(Arc::clone(&context), raw(&call)).await;
                 assert_eq!(short, whole == HookOutput::Continue, "{call}");
+            }
+        });
+    }
+    #[test]
+    fn what_evaluate_says_is_what_the_gate_answers(
+        configuration in configuration(), settings in settings(), calls in prop::collection::vec(call(), 1..6),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let context = context(configuration, settings).await;
+            for (number, mut call) in calls.into_iter().enumerate() {
+                // An id that cannot key a hold is not evaluated, and a call that waits already is another question.
+                call["call"]["id"] = json!(format!("c_{number}"));
+                let answered = gate(Arc::clone(&context), raw(&call)).await;
+                let asked = json!({"session_id": "s", "function_id": call["call"]["function_id"],
+                                   "arguments": call["call"]["arguments"]});
+                let evaluated = evaluate(Arc::clone(&context), decode(&raw(&asked)).unwrap()).await.unwrap();
+                let evaluated = match (evaluated.verdict, evaluated.reason) {
+                    (EvaluateVerdict::Allow, None) => HookOutput::Continue,
+                    (EvaluateVerdict::NeedsApproval, None) => HookOutput::Hold,
+                    (EvaluateVerdict::Deny, Some(reason)) => HookOutput::deny(reason),
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!(evaluated, answered, "{call}");
             }
         });
     }

@@ -106,6 +106,41 @@ fn a_held_call_names_the_rules_that_came_close_and_what_would_be_accepted() {
 }
 
 #[test]
+fn a_denial_says_what_would_be_accepted_by_names_and_never_by_values() {
+    let config = json!({"rules": [
+        {"rule_id": "git-read", "function": "shell::*", "action": "allow", "args": {"command": {"matches": "^git (log|status)$"}}},
+        {"rule_id": "build", "function": "shell::*", "action": "allow", "modes": ["auto"], "args": {"command": {"equals": "make"}}},
+        {"rule_id": "four", "function": "shell::*", "action": "allow",
+         "args": {"a": {"equals": 1}, "b": {"equals": 1}, "c": {"equals": 1}, "d": {"equals": 1}}},
+        {"rule_id": "five", "function": "shell::*", "action": "allow", "args": {"e": {"equals": 1}}},
+        {"rule_id": "no-push", "function": "shell::*", "action": "deny", "args": {"command": {"matches": "push"}}},
+        {"rule_id": "later", "function": "shell::*", "action": "allow", "args": {"command": {"equals": "x"}}},
+        {"rule_id": "bare", "function": "bare::*", "action": "deny"},
+        {"rule_id": "floor", "function": "deploy::*", "action": "deny", "floor": true},
+    ]});
+    let told = |function_id: &str, arguments: &Value| {
+        let explanation = explained(&config, Mode::Manual, function_id, arguments);
+        (explanation.decision, explanation.denial)
+    };
+    let denial = |function_id: &str, arguments: &Value| told(function_id, arguments).1.unwrap();
+    assert_eq!(
+        denial("shell::exec", &json!({"command": "git push", "a": 1})),
+        "permission rule `no-push` (rule 4) denies this call because of its argument `command` (matches): choose another way, \
+         or ask the user to change the rule; to a call with another `command` this rule does not apply; the allow rule \
+         `git-read` covers calls whose `command` meets its condition; the allow rule `four` covers calls whose `b` and `c` \
+         and `d` meet its conditions"
+    );
+    assert!(
+        denial("shell::exec", &json!({"command": "push"}))
+            .ends_with("`a` and `b` and `c` and others meet its conditions")
+    );
+    assert!(denial("bare::x", &json!({})).ends_with("or ask the user to change the rule"));
+    assert!(denial("deploy::x", &json!({})).ends_with("or ask the user to change the rule"));
+    assert!(denial("approval::resolve", &json!({})).starts_with("human_only_function"));
+    assert_eq!(told("other::x", &json!({})), (Decision::Hold, None));
+}
+
+#[test]
 fn a_way_in_words_leaves_no_condition_out() {
     let args: serde_json::Map<_, _> = (0..7).map(|n| (format!("f{n}"), json!({"equals": n}))).collect();
     let config = json!({"rules": [{"function": "a", "action": "allow", "args": args}]});
@@ -239,6 +274,7 @@ proptest! {
         ]});
         let arguments = json!({"api_key": secret, "env": format!("API_KEY={secret}"), "other": other});
         let explanation = explained(&config, Mode::Manual, "f", &arguments);
+        prop_assert_eq!(explanation.denial.is_some(), explanation.decision == Decision::Deny);
         let text = format!("{explanation:?}");
         prop_assert!(!text.contains(&secret), "{}", text);
     }
