@@ -13,6 +13,7 @@ mod approved_rules;
 mod audit;
 mod boot;
 mod digest;
+mod evaluate;
 mod events;
 mod field_cases;
 mod gate;
