@@ -69,6 +69,8 @@ fn explained(question: &Question<'_>, settings: &Settings, policy: &Policy, deci
     assert_eq!(explanation.decision, decision);
     assert!(explanation.close.len() <= Explanation::MOST && explanation.accepted.len() <= Explanation::MOST);
     one_line(&explanation.reason);
+    assert_eq!(explanation.denial.is_some(), decision == Decision::Deny);
+    explanation.denial.iter().for_each(|denial| one_line(denial));
 }
 
 /// The first rule that fits decides, however long the list is.
