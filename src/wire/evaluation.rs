@@ -179,20 +179,20 @@ mod tests {
     use super::*;
     use crate::wire::error::decode_value;
 
-    fn subject(request: Value) -> Result<Subject, String> {
-        let request: EvaluateRequest = decode_value(&request).map_err(|invalid| invalid.field)?;
+    fn subject(request: &Value) -> Result<Subject, String> {
+        let request: EvaluateRequest = decode_value(request).map_err(|invalid| invalid.field)?;
         request.subject().map_err(|invalid| invalid.field)
     }
 
     #[test]
     fn a_request_names_a_call_or_a_hold_and_never_both() {
         assert_eq!(
-            subject(json!({"session_id": "s", "function_id": "f", "arguments": 7})).unwrap(),
+            subject(&json!({"session_id": "s", "function_id": "f", "arguments": 7})).unwrap(),
             Subject::Call { function_id: "f".into(), arguments: json!(7) }
         );
         assert_eq!(
             subject(
-                json!({"session_id": "s", "function_id": null, "function_call_id": "c", "arguments": null})
+                &json!({"session_id": "s", "function_id": null, "function_call_id": "c", "arguments": null})
             )
             .unwrap(),
             Subject::Hold("c".into())
@@ -204,7 +204,7 @@ mod tests {
             (json!({"session_id": "s", "function_id": "f", "function_call_id": "c"}), "function_call_id"),
             (json!({"session_id": "s", "function_call_id": "c", "arguments": {}}), "arguments"),
         ] {
-            assert_eq!(subject(request).unwrap_err(), field);
+            assert_eq!(subject(&request).unwrap_err(), field);
         }
     }
 }
