@@ -123,6 +123,13 @@ fn the_last_of_two_markers_counts_in_either_vocabulary() {
 }
 
 #[test]
+fn a_tail_is_read_in_the_words_of_its_own_marker() {
+    let both = r#"{"v":1,"dir":"/older","requested_root":"/newer","path":"p"}"#;
+    assert_eq!(root_of(&format!("grant_hint={both}")).unwrap(), "/older");
+    assert_eq!(root_of(&format!("filesystem_access_request={both}")).unwrap(), "/newer");
+}
+
+#[test]
 fn the_first_text_block_is_read_only_beside_a_code() {
     let result = |code: Value, content: Value| json!({"is_error": true, "content": content, "details": {"error": {"code": code, "message": "no marker"}}});
     let image_first = json!([{"type": "image", "data": "x"}, {"type": "text", "text": TAIL}]);

@@ -130,14 +130,20 @@ impl<'a> Scan<'a> {
     /// its own, and what seems to be joined to it may itself be a name with a secret behind it.
     pub fn behind(&mut self, value: &Range<usize>) -> usize {
         let joined = self.bytes[..value.start].last().is_none_or(|byte| !is_quote(*byte));
-        let Some((quote, start)) = self.quote_at(value.start).filter(|_| joined) else {
+        let quote = self.quote_at(value.start).filter(|_| joined);
+        // A header in quotes, `'Authorization: …`, ends with them as well.
+        let in_quotes = joined && self.bytes.get(value.end).is_some_and(|byte| is_quote(*byte));
+        if quote.is_none() && !in_quotes {
             return value.end;
-        };
-        let inner = self.to_closing(start, quote);
+        }
         let Some(steps) = self.steps.checked_sub(value.len()) else {
             return value.end;
         };
         self.steps = steps;
+        let Some((quote, start)) = quote else {
+            return self.to_line_end(value.start).end.min(value.end);
+        };
+        let inner = self.to_closing(start, quote);
         let spans_lines = self.bytes[inner.clone()].iter().any(|byte| is_line_break(*byte));
         if spans_lines { (inner.end + quote.backslashes + 1).min(value.end) } else { value.end }
     }

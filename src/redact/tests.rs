@@ -47,6 +47,18 @@ fn plain_data_comes_out_as_it_went_in() {
 }
 
 #[test]
+fn a_header_whose_quote_was_left_open_does_not_hide_the_name_behind_it() {
+    let secret = "Zq7vX1kPz93LmN5tRw8Y";
+    for opened in ["curl -H 'Authorization: Bearer abc", "curl -H 'Cookie: x", "-H \"X-Api-Key: abc"] {
+        let quote = if opened.contains('"') { '"' } else { '\'' };
+        let text = format!("{opened}\nexport DEPLOY_TOKEN={quote}{secret}{quote}\nls");
+        let shown = redact_text(&text);
+        assert!(!shown.contains(secret) && shown.ends_with("\nls"), "{shown}");
+        assert_eq!(redact_text(&shown), shown);
+    }
+}
+
+#[test]
 fn pairs_spelled_as_data_are_read_as_name_and_value() {
     let rows = [
         (

@@ -46,9 +46,12 @@ fn asks_rightly(result: &Value, request: &AccessRequest) {
     let places = [error["message"].as_str(), in_content.filter(|_| !error["code"].is_null())];
     let place = places.into_iter().flatten().find(|text| MARKERS.iter().any(|marker| text.contains(marker)));
     let place = place.expect("a request without a marker");
-    let tail = MARKERS.iter().filter_map(|marker| place.rsplit_once(marker)).map(|(_, tail)| tail);
-    let tail: Value = serde_json::from_str(tail.min_by_key(|tail| tail.len()).unwrap_or_default()).unwrap();
-    let root = tail["requested_root"].as_str().or(tail["dir"].as_str());
+    // Each vocabulary has its own word for the root, and the other's counts for nothing.
+    let tails = MARKERS.iter().zip(["requested_root", "dir"]);
+    let behind = tails.filter_map(|(marker, root)| place.rsplit_once(marker).map(|(_, tail)| (tail, root)));
+    let (tail, root) = behind.min_by_key(|(tail, _)| tail.len()).unwrap();
+    let tail: Value = serde_json::from_str(tail).unwrap();
+    let root = tail[root].as_str();
     assert_eq!(
         (&tail["v"], root.and_then(paths::normalise)),
         (&json!(1), Some(request.requested_root.clone()))
