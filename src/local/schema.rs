@@ -13,6 +13,8 @@ use serde_json::{Map, Value};
 
 /// Deepest nesting of schemas in schemas, references followed included.
 const DEPTH: usize = 64;
+/// How much of a value a message repeats, in code points.
+const SHOWN: usize = 200;
 
 /// Everything about `value` that `schema` does not allow, in words; `Err` if the schema itself cannot be used.
 pub(super) fn violations(schema: &Value, value: &Value) -> Result<Vec<String>, String> {
@@ -39,6 +41,13 @@ impl<'a> Document<'a> {
         self.patterns.borrow_mut().insert(text, Rc::clone(&regex));
         Ok(regex)
     }
+}
+
+/// A value as far as a message shows it.
+fn beginning(value: &Value) -> String {
+    let text = value.to_string();
+    let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(end, _)| end);
+    text[..end].to_owned()
 }
 
 struct Check<'d, 'a> {
@@ -87,9 +96,20 @@ impl<'a> Check<'_, 'a> {
 
     /// Whether a value fits, without a word about why not.
     fn fits(&self, schema: &'a Value, value: &Value, depth: usize) -> Result<bool, String> {
+        Ok(self.apart(schema, value, "", depth)?.is_empty())
+    }
+
+    /// What one of several schemas does not allow.
+    fn apart(
+        &self,
+        schema: &'a Value,
+        value: &Value,
+        path: &str,
+        depth: usize,
+    ) -> Result<Vec<String>, String> {
         let mut check = Check { document: self.document, violations: Vec::new() };
-        check.value(schema, value, "", depth + 1)?;
-        Ok(check.violations.is_empty())
+        check.value(schema, value, path, depth + 1)?;
+        Ok(check.violations)
     }
 
     fn combinations(
@@ -107,11 +127,16 @@ impl<'a> Check<'_, 'a> {
                 continue;
             }
             let mut fitting = 0;
+            let mut first_of_each = Vec::new();
             for part in schemas(keywords, keyword)? {
-                fitting += usize::from(self.fits(part, value, depth)?);
+                match self.apart(part, value, path, depth)?.into_iter().next() {
+                    Some(violation) => first_of_each.push(violation),
+                    None => fitting += 1,
+                }
             }
             if fitting == 0 || fitting > most {
-                self.violated(path, &format!("fits {fitting} of the schemas of `{keyword}`"));
+                let (shown, why) = (beginning(value), first_of_each.join("; "));
+                self.violated(path, &format!("{shown} fits {fitting} of the schemas of `{keyword}`: {why}"));
             }
         }
         if let Some(not) = keywords.get("not")
