@@ -249,7 +249,7 @@ fn condition(text: &str) -> Result<Condition, String> {
 pub fn condition_text(field: &str, test: &Value) -> String {
     match (test["matches"].as_str(), &test["equals"]) {
         (Some(regex), _) => format!("{field}~{regex}"),
-        (None, Value::String(text)) if json_or_text(text) == **text => format!("{field}={text}"),
+        (None, Value::String(plain)) if json_or_text(plain) == **plain => format!("{field}={plain}"),
         (None, value) => format!("{field}={value}"),
     }
 }

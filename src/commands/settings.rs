@@ -80,6 +80,8 @@ fn not_removable(settings: &ApprovalSettings, id: &str) -> Option<String> {
         Some(format!(
             "{id} is approved in every mode; only `grants … clear` takes that back, with all other settings"
         ))
+    } else if settings.approved_rules.iter().any(|entry| entry.rule["rule_id"] == *id) {
+        Some(format!("{} is a rule; `grants … remove-rule` takes it back", word(id)))
     } else {
         Some(format!("{} is not in the list; entries are removed by their exact text", word(id)))
     }
@@ -222,6 +224,7 @@ mod tests {
     fn an_entry_that_cannot_be_removed_says_why() {
         assert_eq!(not_removable(&settings(), "coder::*"), None);
         assert!(not_removable(&settings(), "deploy::run").is_some_and(|why| why.contains("clear")));
+        assert!(not_removable(&settings(), "builds").is_some_and(|why| why.contains("remove-rule")));
         assert!(not_removable(&settings(), "coder::x").is_some_and(|why| why.contains("exact text")));
     }
 
