@@ -73,6 +73,7 @@ Examples:
   approval-gate watch                                   decide, from another terminal
   approval-gate inbox                                   what is held
   approval-gate allow s_1 c_1                           let one call run
+  approval-gate check --rules gate.yaml                 what is wrong or doubtful in a rules file
   approval-gate call approval::get-settings '{\"session_id\":\"s_1\"}'
   approval-gate --url ws://127.0.0.1:49134              the worker on an engine that runs already";
 

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use serde_json::{Map, Value, json};
 
 /// What a person can do from a terminal.
 #[derive(Debug, Subcommand)]
@@ -14,7 +15,7 @@ pub enum PersonCommand {
         session: Option<String>,
         /// Only sessions whose metadata has this. The value is JSON if it reads as JSON, else text. Repeatable.
         #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = metadata)]
-        metadata: Vec<(String, serde_json::Value)>,
+        metadata: Vec<(String, Value)>,
         /// Print the records as JSON, one a line.
         #[arg(long)]
         json: bool,
@@ -42,6 +43,10 @@ pub enum PersonCommand {
         /// Also stop asking about the function of each call, for the rest of its session and in every mode.
         #[arg(long)]
         always_this_function: bool,
+        /// Also stop asking about calls of the same function whose argument is so, for the rest of the session and in
+        /// every mode. Repeatable: all conditions must hold. See below.
+        #[arg(long, value_name = "CONDITION", value_parser = condition, conflicts_with = "always_this_function")]
+        always_where: Vec<Condition>,
     },
     /// Refuse held calls.
     #[command(after_help = DENY)]
@@ -61,7 +66,7 @@ pub enum PersonCommand {
         session: Option<String>,
         /// Only sessions whose metadata has this, as for `inbox`.
         #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = metadata)]
-        metadata: Vec<(String, serde_json::Value)>,
+        metadata: Vec<(String, Value)>,
     },
     /// Print a session's mode, or set it.
     #[command(after_help = MODE)]
@@ -71,12 +76,20 @@ pub enum PersonCommand {
         /// The mode from now on. Left out, the mode in force is printed.
         mode: Option<ModeWord>,
     },
+    /// Print whether anybody is asked in a session, or say so.
+    #[command(after_help = PROMPTS)]
+    Prompts {
+        /// The session.
+        session: String,
+        /// The policy from now on. Left out, the one in force is printed.
+        policy: Option<PolicyWord>,
+    },
     /// Print what a session may do without being asked, or change it.
     #[command(after_help = GRANTS)]
     Grants {
         /// The session.
         session: String,
-        /// What to change. Left out, both lists are printed.
+        /// What to change. Left out, the lists and the rules are printed.
         #[command(subcommand)]
         change: Option<GrantsChange>,
     },
@@ -153,6 +166,39 @@ pub enum ModeWord {
     Full,
 }
 
+/// Whether anybody is asked in a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PolicyWord {
+    /// What nothing decides waits for a person.
+    Ask,
+    /// It is denied at once: nobody is there to decide.
+    Never,
+    /// What the deployment says.
+    Default,
+}
+
+/// What an argument must be like.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    field: String,
+    operator: &'static str,
+    operand: Value,
+}
+
+/// The conditions as a rule's `args`, or which argument is named twice.
+pub fn arguments_of_rule(conditions: Vec<Condition>) -> Result<Value, String> {
+    let mut arguments = Map::new();
+    for Condition { field, operator, operand } in conditions {
+        if arguments.contains_key(&field) {
+            return Err(format!(
+                "an argument is named in two conditions; write one, with `~` if need be: {field:?}"
+            ));
+        }
+        arguments.insert(field, json!({operator: operand}));
+    }
+    Ok(Value::Object(arguments))
+}
+
 /// A change of what a session may do without being asked.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum GrantsChange {
@@ -171,15 +217,45 @@ pub enum GrantsChange {
         #[arg(required = true, value_name = "FUNCTION")]
         functions: Vec<String>,
     },
-    /// Drop the session's settings, its mode too: the deployment's defaults are in force again.
+    /// Take back rules, as `allow --always-where` makes them.
+    RemoveRule {
+        /// Their names, as `grants` prints them.
+        #[arg(required = true, value_name = "RULE")]
+        rules: Vec<String>,
+    },
+    /// Drop the session's settings, its mode, prompt policy and rules too: the deployment's defaults are in force again.
     Clear,
 }
 
 /// Reads `key=value`.
-fn metadata(text: &str) -> Result<(String, serde_json::Value), String> {
+fn metadata(text: &str) -> Result<(String, Value), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as owner=u_1")?;
-    let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
-    Ok((key.to_owned(), value))
+    Ok((key.to_owned(), json_or_text(value)))
+}
+
+/// Reads `argument=value` or `argument~regex`.
+fn condition(text: &str) -> Result<Condition, String> {
+    let at = text.find(['=', '~']).filter(|at| *at > 0);
+    let at = at.ok_or("expected ARGUMENT=VALUE or ARGUMENT~REGEX, such as 'command~^make (test|lint)$'")?;
+    let (field, operand) = (text[..at].to_owned(), &text[at + 1..]);
+    Ok(if text.as_bytes()[at] == b'=' {
+        Condition { field, operator: "equals", operand: json_or_text(operand) }
+    } else {
+        Condition { field, operator: "matches", operand: operand.into() }
+    })
+}
+
+/// A condition of a rule's `args` as it is typed.
+pub fn condition_text(field: &str, test: &Value) -> String {
+    match (test["matches"].as_str(), &test["equals"]) {
+        (Some(regex), _) => format!("{field}~{regex}"),
+        (None, Value::String(plain)) if json_or_text(plain) == **plain => format!("{field}={plain}"),
+        (None, value) => format!("{field}={value}"),
+    }
+}
+
+fn json_or_text(value: &str) -> Value {
+    serde_json::from_str(value).unwrap_or_else(|_| value.into())
 }
 
 const INBOX: &str = "\
@@ -200,9 +276,14 @@ Examples:
   approval-gate allow --session s_1 --all  everything that is held there now
   approval-gate allow s_1 c_4 --for session            a folder request: open it until the session ends
   approval-gate allow s_1 c_1 --always-this-function   and do not ask about this function again
+  approval-gate allow s_1 c_1 --always-where 'command~^make (test|lint)$'   nor about calls of it that are like this
+  approval-gate allow s_1 c_1 --always-where target=staging --always-where force=false
 
-`--for session` and `--for always` are for folder requests, `--always-this-function` for all others. What does not fit
-a call leaves it held.
+A CONDITION is ARGUMENT=VALUE or ARGUMENT~REGEX. VALUE is JSON if it reads as JSON, else text. REGEX is searched for:
+anchor it with ^ and $. The call itself must satisfy it, as far as `show` shows its arguments.
+
+`--for session` and `--for always` are for folder requests, `--always-…` for all others. What does not fit a call
+leaves it held. A decision is about the call that was held when the command started, and about no later one.
 
 Exit status: 0 all done; 1 something was refused or could not be done; 2 wrong command line, no engine, or no worker on it.";
 
@@ -227,13 +308,24 @@ Examples:
   approval-gate mode s_1                   which mode is in force
   approval-gate mode s_1 auto              set it";
 
+const PROMPTS: &str = "\
+Examples:
+  approval-gate prompts s_1                which policy is in force, and its statement for a system prompt
+  approval-gate prompts s_1 never          an unattended run: what would wait is denied at once
+  approval-gate prompts s_1 default        what the deployment says
+
+Calls that wait already go on waiting for a decision.";
+
 const GRANTS: &str = "\
 Examples:
   approval-gate grants s_1
   approval-gate grants s_1 add 'coder::*'
   approval-gate grants s_1 add deploy::run --every-mode
   approval-gate grants s_1 remove 'coder::*'
-  approval-gate grants s_1 clear";
+  approval-gate grants s_1 remove-rule rule-0a1b2c3d4e5f
+  approval-gate grants s_1 clear
+
+Rules with conditions are made from a held call: approval-gate allow --help";
 
 const COMPLETIONS: &str = "\
 Examples:
@@ -244,8 +336,6 @@ Examples:
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use serde_json::json;
-
     use super::*;
 
     fn which(first: Option<&str>, rest: &[&str], session: Option<&str>, all: bool) -> Which {
@@ -291,5 +381,25 @@ mod tests {
         assert_eq!(metadata("n=\"5\"").unwrap().1, json!("5"));
         assert_eq!(metadata("a=b=c").unwrap().1, json!("b=c"));
         assert!(metadata("owner").is_err());
+    }
+
+    #[test]
+    fn a_condition_is_an_equality_or_a_regex_whichever_sign_comes_first() {
+        let args =
+            |texts: &[&str]| arguments_of_rule(texts.iter().map(|text| condition(text).unwrap()).collect());
+        assert_eq!(
+            args(&["command~^a=b~c$", "n=5", "text=\"5\"", "target=a~b", "empty="]).unwrap(),
+            json!({"command": {"matches": "^a=b~c$"}, "n": {"equals": 5}, "text": {"equals": "5"},
+                "target": {"equals": "a~b"}, "empty": {"equals": ""}})
+        );
+        for typed in ["command~^a=b~c$", "n=5", "text=\"5\"", "target=a~b", "empty=", "list=[1]"] {
+            let args = args(&[typed]).unwrap();
+            let (field, test) = args.as_object().unwrap().iter().next().unwrap();
+            assert_eq!(condition_text(field, test), typed, "it is shown as it was typed");
+        }
+        assert!(args(&["a=1", "a~x"]).is_err(), "the second would take the place of the first");
+        for text in ["command", "", "=x", "~x"] {
+            assert!(condition(text).is_err(), "{text}");
+        }
     }
 }

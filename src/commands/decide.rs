@@ -1,19 +1,24 @@
 //! `approval-gate allow` and `deny`: which calls are meant, what is asked of the worker, and what became of each.
 //!
 //! The non-obvious fact: the worker's decision names a call, not a hold (contract §3). Between looking and deciding, the
-//! call may have been held again with other arguments. So each decision looks at the record once more, and is made
-//! only if it is the hold that was shown.
+//! call may have been held again with other arguments. So each decision carries the digest of the record that was shown,
+//! and the worker refuses it for any other. Each also looks at the record once more, for the records without a digest,
+//! and so that nothing is remembered on account of another call.
+
+mod outcome;
 
 use std::process::ExitCode;
 
 use futures_util::StreamExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
+pub use self::outcome::Done;
+use self::outcome::{End, Remembered};
 use super::inbox::asked;
 use super::peer::{Failure, Filter, Gate};
 use super::text::{padded, safe, word};
 use crate::cli::person::{Chosen, Lasting};
-use crate::wire::error::HARNESS_UNAVAILABLE;
+use crate::wire::error::DIGEST_MISMATCH;
 use crate::wire::record::PendingApprovalRecord;
 
 /// Decisions in flight at once: an allowed call can run for half a minute before its answer comes.
@@ -29,14 +34,25 @@ pub struct Order {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum What {
-    Allow { lasting: Option<Lasting>, always_this_function: bool },
+    Allow { lasting: Option<Lasting>, beyond: Beyond },
     Deny { reason: Option<String> },
 }
 
+/// What is allowed beyond this one call, for the rest of its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beyond {
+    /// Nothing.
+    Nothing,
+    /// Every call of its function.
+    Function,
+    /// Calls of its function whose arguments satisfy these, in the form of a rule's `args`.
+    Where(Value),
+}
+
 impl Order {
-    /// Let it run; with a folder request for so long, or without asking about its function again.
-    pub fn allow(lasting: Option<Lasting>, always_this_function: bool) -> Self {
-        Self { what: What::Allow { lasting, always_this_function } }
+    /// Let it run; with a folder request for so long, or with what is like it.
+    pub fn allow(lasting: Option<Lasting>, beyond: Beyond) -> Self {
+        Self { what: What::Allow { lasting, beyond } }
     }
 
     /// Refuse it, in these words.
@@ -52,9 +68,9 @@ impl Order {
     /// Why it cannot be carried out on this record, if so: a permission that means nothing there would leave a person
     /// believing in it.
     fn misfit(&self, record: &PendingApprovalRecord) -> Option<&'static str> {
-        let What::Allow { lasting, always_this_function } = self.what else { return None };
+        let What::Allow { lasting, beyond } = &self.what else { return None };
         let wider = matches!(lasting, Some(Lasting::Session | Lasting::Always));
-        match (&record.access_request, wider, always_this_function) {
+        match (&record.access_request, wider, *beyond != Beyond::Nothing) {
             (None, true, false) => {
                 Some("it asks for no folder; `--always-this-function` is the wider permission here")
             }
@@ -66,8 +82,11 @@ impl Order {
     }
 
     /// The request to the worker.
-    fn request(&self, record: &PendingApprovalRecord) -> serde_json::Value {
+    fn request(&self, record: &PendingApprovalRecord) -> Value {
         let mut request = json!({"session_id": record.session_id, "function_call_id": record.function_call_id, "decision": "deny"});
+        if let Some(digest) = &record.digest {
+            request["digest"] = digest.as_str().into();
+        }
         match &self.what {
             What::Allow { lasting, .. } => {
                 request["decision"] = "allow".into();
@@ -85,98 +104,27 @@ impl Order {
         }
         request
     }
-
-    fn remembers(&self, record: &PendingApprovalRecord) -> bool {
-        record.access_request.is_none() && matches!(self.what, What::Allow { always_this_function: true, .. })
-    }
-}
-
-/// What became of a decision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Done {
-    /// It took effect.
-    Taken {
-        /// Whether the turn goes on, if that is known.
-        turn_resumed: Option<bool>,
-        /// What the same call asks for now, if it was held again.
-        again: Option<String>,
-    },
-    /// Nothing waits under this id.
-    Gone,
-    /// The call was held again since it was shown; the newer hold was left alone.
-    Replaced,
-    /// The permission does not fit what is asked.
-    Misfit(&'static str),
-    /// The worker refused, or did not answer.
-    Failed {
-        /// Why.
-        why: Failure,
-        /// Whether the function is remembered all the same.
-        remembered: bool,
-    },
-}
-
-impl Done {
-    /// Whether it took effect.
-    pub fn is_done(&self) -> bool {
-        matches!(self, Self::Taken { .. })
-    }
-
-    /// What became of it, in words.
-    pub fn sentence(&self, order: &Order) -> String {
-        match self {
-            Self::Taken { again: Some(asked), .. } => format!("allowed; it ran and is held again: {asked}"),
-            Self::Taken { turn_resumed, .. } => {
-                let decided = if order.allows() { "allowed" } else { "denied" };
-                let turn = match turn_resumed {
-                    Some(true) => "the turn goes on",
-                    Some(false) => "the turn still waits for other calls",
-                    None => "it is being carried out",
-                };
-                format!("{decided}; {turn}")
-            }
-            Self::Gone => {
-                "not done: nothing waits there any more (decided already, or its turn is over)".to_owned()
-            }
-            Self::Replaced => "not done: the call was held again meanwhile; look at it anew".to_owned(),
-            Self::Misfit(why) => format!("not done: {why}"),
-            Self::Failed { why, remembered } => {
-                let held = match why {
-                    Failure::Refused { code, .. } if code == HARNESS_UNAVAILABLE => {
-                        "the harness did not take it; still held, try again".to_owned()
-                    }
-                    why => why.to_string().lines().next().unwrap_or_default().to_owned(),
-                };
-                let but =
-                    if *remembered { " (its function is approved for the session, though)" } else { "" };
-                format!("not done: {held}{but}")
-            }
-        }
-    }
 }
 
 /// Decides about the hold that `shown` is, and no other.
 pub async fn carry_out(gate: &Gate, shown: &PendingApprovalRecord, order: &Order) -> Done {
     if let Some(why) = order.misfit(shown) {
-        return Done::Misfit(why);
+        return Done::nothing(End::Misfit(why));
     }
-    let failed = |remembered| move |why| Done::Failed { why, remembered };
     match gate.get(&shown.session_id, &shown.function_call_id).await {
-        Ok(Some(now)) if now.pending_at == shown.pending_at => {}
-        Ok(Some(_)) => return Done::Replaced,
-        Ok(None) => return Done::Gone,
-        Err(why) => return failed(false)(why),
+        Ok(Some(now)) if (now.pending_at, &now.digest) == (shown.pending_at, &shown.digest) => {}
+        Ok(Some(_)) => return Done::nothing(End::Replaced),
+        Ok(None) => return Done::nothing(End::Gone),
+        Err(why) => return Done::nothing(End::Failed(why)),
     }
-    let remembers = order.remembers(shown);
-    if remembers {
-        let request = json!({"session_id": shown.session_id, "function_id": shown.function_id});
-        if let Err(why) = gate.change("approval::approve-always", &request).await {
-            return failed(false)(why);
-        }
-    }
-    match gate.resolve(&order.request(shown)).await {
-        Err(why) => failed(remembers)(why),
-        Ok(answer) if !answer.resolved => Done::Gone,
+    let remembered = match remember(gate, shown, order).await {
+        Ok(remembered) => remembered,
+        Err(why) => return Done::nothing(End::Failed(why)),
+    };
+    let end = match gate.resolve(&order.request(shown)).await {
+        Err(Failure::Refused { code, .. }) if code == DIGEST_MISMATCH => End::Replaced,
+        Err(why) => End::Failed(why),
+        Ok(answer) if !answer.resolved => End::Gone,
         Ok(answer) => {
             let held_again = order.allows() && answer.turn_resumed == Some(false);
             let now = if held_again {
@@ -186,7 +134,33 @@ pub async fn carry_out(gate: &Gate, shown: &PendingApprovalRecord, order: &Order
             };
             let again =
                 now.filter(|now| now.pending_at != shown.pending_at).map(|now| asked(&now, ASKED_COLUMNS));
-            Done::Taken { turn_resumed: answer.turn_resumed, again }
+            End::Taken { turn_resumed: answer.turn_resumed, again }
+        }
+    };
+    Done { end, remembered }
+}
+
+/// Makes the wider permission, if the order has one. It comes before the decision: after it, nothing is held that a rule
+/// could be made from.
+async fn remember(
+    gate: &Gate,
+    shown: &PendingApprovalRecord,
+    order: &Order,
+) -> Result<Option<Remembered>, Failure> {
+    let What::Allow { beyond, .. } = &order.what else { return Ok(None) };
+    match beyond {
+        _ if shown.access_request.is_some() => Ok(None),
+        Beyond::Nothing => Ok(None),
+        Beyond::Function => {
+            let request = json!({"session_id": shown.session_id, "function_id": shown.function_id});
+            gate.change("approval::approve-always", &request).await?;
+            Ok(Some(Remembered::Function))
+        }
+        Beyond::Where(conditions) => {
+            let rule = json!({"function": shown.function_id, "args": conditions});
+            let request = json!({"session_id": shown.session_id, "function_call_id": shown.function_call_id, "rule": rule});
+            let rule_id = gate.approve_rule(&request).await?.rule_id;
+            Ok(Some(Remembered::Rule { session: shown.session_id.clone(), rule_id }))
         }
     }
 }

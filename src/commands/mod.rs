@@ -8,6 +8,7 @@ pub mod embedded;
 pub mod inbox;
 pub mod peer;
 pub mod person;
+pub mod prompts;
 pub mod settings;
 pub mod show;
 pub mod text;

@@ -15,7 +15,9 @@ use uuid::Uuid;
 use super::text::safe;
 use crate::clock::Deadline;
 use crate::iii::{self, CallError, Client, Session};
+use crate::wire::approved_rules::{ApproveRuleResponse, RemoveRuleResponse};
 use crate::wire::error::decode_value;
+use crate::wire::prompts::PromptPolicyResponse;
 use crate::wire::record::{PendingApprovalRecord, StoredRow};
 use crate::wire::resolve::ResolveResponse;
 use crate::wire::settings::{ClearSettingsResponse, GetSettingsResponse, SettingsResponse};
@@ -26,6 +28,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long a decision may take: the worker answers after 25 s even if the approved call goes on.
 const DECISION: Duration = Duration::from_secs(40);
+/// How long an explanation may take: what it explains is shown without it.
+const EXPLANATION: Duration = Duration::from_secs(3);
 /// Records of one page.
 const PAGE: usize = 200;
 /// Pages of one listing: a worker that never ends its pages must not keep us for ever.
@@ -154,6 +158,40 @@ impl Gate {
         self.ask_for("approval::clear-settings", &json!({"session_id": session}), ANSWER).await
     }
 
+    /// Reads a session's prompt policy, or sets it, with the function of this id.
+    pub async fn prompts(&self, function_id: &str, request: &Value) -> Result<PromptPolicyResponse, Failure> {
+        self.ask_addition(function_id, request).await
+    }
+
+    /// Approves a rule, made from a held call.
+    pub async fn approve_rule(&self, request: &Value) -> Result<ApproveRuleResponse, Failure> {
+        self.ask_addition("approval::approve-rule", request).await
+    }
+
+    /// Takes a rule back.
+    pub async fn remove_rule(&self, session: &str, rule_id: &str) -> Result<RemoveRuleResponse, Failure> {
+        let request = json!({"session_id": session, "rule_id": rule_id});
+        self.ask_addition("approval::remove-rule", &request).await
+    }
+
+    /// Why the gate held a call, in whatever shape it tells; `None` if it cannot tell.
+    pub async fn why(&self, session: &str, call: &str) -> Option<Value> {
+        let request = json!({"session_id": session, "function_call_id": call});
+        self.ask("approval::evaluate", &request, EXPLANATION).await.ok()
+    }
+
+    /// Asks a function that older workers do not have.
+    async fn ask_addition<T: DeserializeOwned>(
+        &self,
+        function_id: &str,
+        request: &Value,
+    ) -> Result<T, Failure> {
+        self.ask_for(function_id, request, ANSWER).await.map_err(|failure| match failure {
+            Failure::NoWorker => Failure::NoFunction(function_id.to_owned()),
+            other => other,
+        })
+    }
+
     async fn ask_for<T: DeserializeOwned>(
         &self,
         function_id: &str,
@@ -177,6 +215,8 @@ pub enum Failure {
     NoEngine(String),
     /// There is an engine and no worker on it.
     NoWorker,
+    /// There is no function of this id, which older workers do not have.
+    NoFunction(String),
     /// The worker said no.
     Refused {
         /// The code of the answer.
@@ -198,7 +238,7 @@ impl Failure {
     /// The exit status that goes with it.
     pub fn status(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::NoEngine(_) | Self::NoWorker => super::person::NOT_ASKED,
+            Self::NoEngine(_) | Self::NoWorker | Self::NoFunction(_) => super::person::NOT_ASKED,
             Self::Refused { .. } | Self::Unclear(_) => super::person::NOT_DONE,
         })
     }
@@ -229,6 +269,10 @@ impl fmt::Display for Failure {
             Self::NoWorker => write!(
                 formatter,
                 "approval-gate does not run on this engine\n  Start it there (approval-gate --url …), or name another engine with --url or III_URL"
+            ),
+            Self::NoFunction(function_id) => write!(
+                formatter,
+                "nobody offers `{function_id}` on this engine: approval-gate does not run on it, or is an older version\n  See approval-gate inbox --url …, and start this version there"
             ),
             Self::Refused { code, message } if message.starts_with(code.as_str()) => {
                 formatter.write_str(message)

@@ -6,10 +6,11 @@ use std::time::Duration;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
+use super::decide::Beyond;
 use super::peer::{self, Failure, Filter, Gate};
-use super::{decide, inbox, settings, show, watch};
+use super::{decide, inbox, prompts, settings, show, watch};
 use crate::cli::Arguments;
-use crate::cli::person::{PersonCommand, Which};
+use crate::cli::person::{Condition, PersonCommand, Which, arguments_of_rule};
 
 /// The status of "something was refused or not done".
 pub(super) const NOT_DONE: u8 = 1;
@@ -26,13 +27,22 @@ pub async fn run(url: &str, command: PersonCommand) -> ExitCode {
         PersonCommand::Show { session, call, json } => {
             connected(url, async |gate| show::run(gate, &session, &call, json).await).await
         }
-        PersonCommand::Allow { which, lasting, always_this_function } => {
-            decided(url, which, &decide::Order::allow(lasting, always_this_function)).await
+        PersonCommand::Allow { which, lasting, always_this_function, always_where } => {
+            match beyond(always_this_function, always_where) {
+                Ok(beyond) => decided(url, which, &decide::Order::allow(lasting, beyond)).await,
+                Err(why) => {
+                    eprintln!("approval-gate: {why}");
+                    Ok(ExitCode::from(NOT_ASKED))
+                }
+            }
         }
         PersonCommand::Deny { which, reason } => decided(url, which, &decide::Order::deny(reason)).await,
         PersonCommand::Watch { session, metadata } => watch::run(url, Filter::new(session, metadata)).await,
         PersonCommand::Mode { session, mode } => {
             connected(url, async |gate| settings::mode(gate, &session, mode).await).await
+        }
+        PersonCommand::Prompts { session, policy } => {
+            connected(url, async |gate| prompts::run(gate, &session, policy).await).await
         }
         PersonCommand::Grants { session, change } => {
             connected(url, async |gate| settings::grants(gate, &session, change).await).await
@@ -54,6 +64,17 @@ async fn connected(
     let outcome = command(&gate).await;
     session.shutdown(Duration::ZERO).await;
     outcome
+}
+
+/// What an `allow` opens beyond the calls that it names.
+fn beyond(this_function: bool, conditions: Vec<Condition>) -> Result<Beyond, String> {
+    Ok(if this_function {
+        Beyond::Function
+    } else if conditions.is_empty() {
+        Beyond::Nothing
+    } else {
+        Beyond::Where(arguments_of_rule(conditions)?)
+    })
 }
 
 async fn decided(url: &str, which: Which, order: &decide::Order) -> Result<ExitCode, Failure> {

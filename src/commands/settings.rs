@@ -5,11 +5,13 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::peer::{Failure, Gate};
+use super::prompts::policy_line;
 use super::text::{columns, moment, padded, word};
-use crate::cli::person::{GrantsChange, ModeWord};
+use crate::cli::person::{GrantsChange, ModeWord, condition_text};
 use crate::policy::settings::Mode;
+use crate::wire::prompts::PromptSource;
 use crate::wire::settings::{
-    AlwaysAllowEntry, ApprovalSettings, GetSettingsResponse, GrantedBy, SettingsSource,
+    AlwaysAllowEntry, ApprovalSettings, ApprovedRuleEntry, GetSettingsResponse, GrantedBy, SettingsSource,
 };
 
 /// Prints a session's mode, or sets it first.
@@ -24,7 +26,7 @@ pub async fn mode(gate: &Gate, session: &str, mode: Option<ModeWord>) -> Result<
     Ok(super::print(&mode_line(&in_force)))
 }
 
-/// Prints both lists of a session, or changes them first. Exit status 1 if an entry was not there to be removed.
+/// Prints the lists and rules of a session, or changes them first. Exit status 1 if an entry was not there to be removed.
 pub async fn grants(gate: &Gate, session: &str, change: Option<GrantsChange>) -> Result<ExitCode, Failure> {
     let mut status = ExitCode::SUCCESS;
     match change {
@@ -52,6 +54,17 @@ pub async fn grants(gate: &Gate, session: &str, change: Option<GrantsChange>) ->
                 gate.change("approval::remove-always-allow", &request).await?;
             }
         }
+        Some(GrantsChange::RemoveRule { rules }) => {
+            for rule in rules {
+                if !gate.remove_rule(session, &rule).await?.removed {
+                    eprintln!(
+                        "approval-gate: {} is no rule of this session; rules go by their exact name",
+                        word(&rule)
+                    );
+                    status = ExitCode::from(super::person::NOT_DONE);
+                }
+            }
+        }
     }
     super::print(&lists(session, &gate.settings(session).await?));
     Ok(status)
@@ -67,6 +80,8 @@ fn not_removable(settings: &ApprovalSettings, id: &str) -> Option<String> {
         Some(format!(
             "{id} is approved in every mode; only `grants … clear` takes that back, with all other settings"
         ))
+    } else if settings.approved_rules.iter().any(|entry| entry.rule["rule_id"] == *id) {
+        Some(format!("{} is a rule; `grants … remove-rule` takes it back", word(id)))
     } else {
         Some(format!("{} is not in the list; entries are removed by their exact text", word(id)))
     }
@@ -86,7 +101,7 @@ fn mode_line(in_force: &GetSettingsResponse) -> String {
     }
 }
 
-/// Both lists, entry by entry.
+/// Both lists and the rules, entry by entry.
 fn lists(session: &str, in_force: &GetSettingsResponse) -> String {
     let settings = &in_force.settings;
     let sleeps = if settings.mode == crate::wire::settings::PermissionMode::Auto {
@@ -95,8 +110,13 @@ fn lists(session: &str, in_force: &GetSettingsResponse) -> String {
         " (asleep: the mode is not auto)"
     };
     let mut lines = vec![format!("session {}: {}", word(session), mode_line(in_force))];
+    if let Some(policy) = settings.prompt_policy {
+        lines.push(format!("prompt policy: {}", policy_line(policy, PromptSource::Stored)));
+    }
     lines.push("approved in every mode".to_owned());
     lines.extend(entries(&settings.approved_always));
+    lines.push("approved in every mode if the arguments fit".to_owned());
+    lines.extend(rules(&settings.approved_rules));
     lines.push(format!("allowed in auto mode{sleeps}"));
     lines.extend(entries(&settings.always_allow));
     lines.join("\n")
@@ -108,14 +128,36 @@ fn entries(list: &[AlwaysAllowEntry]) -> Vec<String> {
     }
     let width = list.iter().map(|entry| columns(&word(&entry.function_id))).max().unwrap_or(0);
     let line = |entry: &AlwaysAllowEntry| {
-        let from = match entry.granted_by {
-            GrantedBy::UserClick => "a person",
-            GrantedBy::Seed => "a rule of the deployment",
-        };
-        let at = if entry.granted_at > 0 { format!(", {}", moment(entry.granted_at)) } else { String::new() };
-        format!("  {}  {from}{at}", padded(&word(&entry.function_id), width))
+        let from = origin(entry.granted_by, entry.granted_at);
+        format!("  {}  {from}", padded(&word(&entry.function_id), width))
     };
     list.iter().map(line).collect()
+}
+
+/// Two lines a rule: its name and where it comes from, and what it allows, as it would be typed.
+fn rules(list: &[ApprovedRuleEntry]) -> Vec<String> {
+    if list.is_empty() {
+        return vec!["  (none)".to_owned()];
+    }
+    let lines = |entry: &ApprovedRuleEntry| {
+        let text = |field: &str| entry.rule[field].as_str().unwrap_or_default().to_owned();
+        let arguments = entry.rule["args"].as_object().into_iter().flatten();
+        let conditions = arguments.map(|(field, test)| format!(" {}", word(&condition_text(field, test))));
+        let from = origin(entry.granted_by, entry.granted_at);
+        [
+            format!("  {}  {from}", word(&text("rule_id"))),
+            format!("    {} {}", word(&text("function")), conditions.collect::<String>()),
+        ]
+    };
+    list.iter().flat_map(lines).collect()
+}
+
+fn origin(by: GrantedBy, at: i64) -> String {
+    let from = match by {
+        GrantedBy::UserClick => "a person",
+        GrantedBy::Seed => "a rule of the deployment",
+    };
+    if at > 0 { format!("{from}, {}", moment(at)) } else { from.to_owned() }
 }
 
 fn stored(settings: ApprovalSettings) -> GetSettingsResponse {
@@ -148,8 +190,13 @@ mod tests {
                 entry("coder::*", 0, GrantedBy::Seed),
                 entry("x\u{1b}[2J", 0, GrantedBy::UserClick),
             ],
-            prompt_policy: None,
-            approved_rules: Vec::new(),
+            prompt_policy: Some(crate::wire::settings::PromptWord::Never),
+            approved_rules: vec![ApprovedRuleEntry {
+                rule: json!({"rule_id": "builds", "function": "shell::exec", "action": "allow",
+                    "args": {"command": {"matches": "^make (test|lint)$"}, "n": {"equals": "5"}, "x\u{1b}[2J": {"equals": 1}}}),
+                granted_at: 1_783_340_000_000,
+                granted_by: GrantedBy::UserClick,
+            }],
         }
     }
 
@@ -160,8 +207,12 @@ mod tests {
             lists("s_1", &in_force).lines().collect::<Vec<_>>(),
             [
                 "session s_1: manual, the deployment's default",
+                "prompt policy: never, set for this session",
                 "approved in every mode",
                 "  deploy::run  a person, 2026-07-06T12:13:20Z",
+                "approved in every mode if the arguments fit",
+                "  builds  a person, 2026-07-06T12:13:20Z",
+                r#"    shell::exec  'command~^make (test|lint)$' 'n="5"' 'x\u{1b}[2J=1'"#,
                 "allowed in auto mode (asleep: the mode is not auto)",
                 "  'coder::*'    a rule of the deployment",
                 r"  'x\u{1b}[2J'  a person",
@@ -173,6 +224,7 @@ mod tests {
     fn an_entry_that_cannot_be_removed_says_why() {
         assert_eq!(not_removable(&settings(), "coder::*"), None);
         assert!(not_removable(&settings(), "deploy::run").is_some_and(|why| why.contains("clear")));
+        assert!(not_removable(&settings(), "builds").is_some_and(|why| why.contains("remove-rule")));
         assert!(not_removable(&settings(), "coder::x").is_some_and(|why| why.contains("exact text")));
     }
 

@@ -21,7 +21,7 @@ pub struct ApproveRuleRequest {
 }
 
 /// What was remembered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApproveRuleResponse {
     /// The rule's name in this session.
     pub rule_id: String,
@@ -39,7 +39,7 @@ pub struct RemoveRuleRequest {
 }
 
 /// What became of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveRuleResponse {
     /// Whether there was a rule of that name.
     pub removed: bool,

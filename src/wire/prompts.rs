@@ -29,7 +29,7 @@ pub struct GetPromptPolicyRequest {
 }
 
 /// The prompt policy in force in a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PromptPolicyResponse {
     /// The policy in force.
     pub policy: PromptWord,
@@ -40,7 +40,7 @@ pub struct PromptPolicyResponse {
 }
 
 /// Where a session's prompt policy comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PromptSource {
     /// The session's own record.

@@ -4,6 +4,7 @@
 //! process are those of the integration suite; this binary adds the command line and a terminal to type at.
 #![allow(clippy::unwrap_used)]
 
+mod bound;
 mod check;
 mod check_cases;
 mod decisions;

@@ -44,6 +44,6 @@ be read.
 
 Examples:
   approval-gate check --rules gate.yaml                                      mistakes and doubtful rules
-  approval-gate check --rules gate.yaml shell::exec '{\"command\":\"ls\"}'     what would be decided, and why
+  approval-gate check --rules gate.yaml shell::exec '{\"command\":\"ls\"}'       what would be decided, and why
   approval-gate check --rules gate.yaml --mode auto shell::exec              the same in mode auto
   approval-gate check --rules gate.yaml --cases gate.yaml                    the cases in the file";

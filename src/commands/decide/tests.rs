@@ -2,6 +2,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::wire::error::HARNESS_UNAVAILABLE;
 use crate::wire::record::StoredRow;
 
 fn held(call: &str) -> PendingApprovalRecord {
@@ -63,9 +64,11 @@ fn the_request_carries_only_what_the_record_can_take() {
         request.as_object_mut().unwrap().retain(|key, _| !key.ends_with("_id"));
         request
     };
-    let (session, both) =
-        (Order::allow(Some(Lasting::Session), false), Order::allow(Some(Lasting::Always), true));
-    assert_eq!(ask(&Order::allow(None, false), &held("c")), json!({"decision": "allow"}));
+    let (session, both) = (
+        Order::allow(Some(Lasting::Session), Beyond::Nothing),
+        Order::allow(Some(Lasting::Always), Beyond::Function),
+    );
+    assert_eq!(ask(&Order::allow(None, Beyond::Nothing), &held("c")), json!({"decision": "allow"}));
     assert_eq!(ask(&session, &folder()), json!({"decision": "allow", "access_duration": "session"}));
     assert_eq!(ask(&both, &held("c")), json!({"decision": "allow"}));
     assert_eq!(ask(&both, &folder()), json!({"decision": "allow", "access_duration": "always"}));
@@ -76,13 +79,15 @@ fn the_request_carries_only_what_the_record_can_take() {
 #[test]
 fn a_wider_permission_that_means_nothing_here_is_not_taken_for_a_narrower_one() {
     let rows = [
-        (Order::allow(Some(Lasting::Session), false), held("c"), true),
-        (Order::allow(Some(Lasting::Always), false), held("c"), true),
-        (Order::allow(Some(Lasting::Once), false), held("c"), false),
-        (Order::allow(None, true), held("c"), false),
-        (Order::allow(None, true), folder(), true),
-        (Order::allow(Some(Lasting::Session), true), folder(), false),
-        (Order::allow(Some(Lasting::Session), true), held("c"), false),
+        (Order::allow(Some(Lasting::Session), Beyond::Nothing), held("c"), true),
+        (Order::allow(Some(Lasting::Always), Beyond::Nothing), held("c"), true),
+        (Order::allow(Some(Lasting::Once), Beyond::Nothing), held("c"), false),
+        (Order::allow(None, Beyond::Function), held("c"), false),
+        (Order::allow(None, Beyond::Function), folder(), true),
+        (Order::allow(Some(Lasting::Session), Beyond::Function), folder(), false),
+        (Order::allow(Some(Lasting::Session), Beyond::Function), held("c"), false),
+        (Order::allow(None, Beyond::Where(json!({}))), folder(), true),
+        (Order::allow(None, Beyond::Where(json!({}))), held("c"), false),
         (Order::deny(None), folder(), false),
     ];
     for (order, record, misfits) in rows {
@@ -92,13 +97,40 @@ fn a_wider_permission_that_means_nothing_here_is_not_taken_for_a_narrower_one() 
 
 #[test]
 fn each_end_has_its_own_words() {
-    let (allow, deny) = (Order::allow(None, false), Order::deny(None));
-    let taken = |turn_resumed| Done::Taken { turn_resumed, again: None };
+    let (allow, deny) = (Order::allow(None, Beyond::Nothing), Order::deny(None));
+    let done = Done::nothing;
+    let taken = |turn_resumed| done(End::Taken { turn_resumed, again: None });
     assert_eq!(taken(Some(true)).sentence(&allow), "allowed; the turn goes on");
     assert_eq!(taken(Some(false)).sentence(&deny), "denied; the turn still waits for other calls");
     assert_eq!(taken(None).sentence(&allow), "allowed; it is being carried out");
-    let refused = Failure::Refused { code: HARNESS_UNAVAILABLE.into(), message: "x".into() };
-    let failed = Done::Failed { why: refused, remembered: true };
+    assert_eq!(done(End::Replaced).sentence(&deny), "not done: another call waits there now; look again");
+    assert!(taken(None).is_done() && !done(End::Gone).is_done() && !done(End::Replaced).is_done());
+}
+
+#[test]
+fn what_is_remembered_is_told_whether_or_not_the_decision_took_effect() {
+    let allow = Order::allow(None, Beyond::Function);
+    let refused = |code: &str| End::Failed(Failure::Refused { code: code.into(), message: "x".into() });
+    let rule = || Some(Remembered::Rule { session: "s 1".into(), rule_id: "rule-1".into() });
+    let failed = Done { end: refused(HARNESS_UNAVAILABLE), remembered: Some(Remembered::Function) };
     assert!(failed.sentence(&allow).contains("still held, try again (its function is approved"));
-    assert!(!failed.is_done() && !Done::Gone.is_done() && taken(None).is_done());
+    let failed = Done { end: End::Replaced, remembered: rule() };
+    assert!(
+        failed.sentence(&allow).ends_with("look again (the rule rule-1 is approved for the session, though)")
+    );
+    let taken = Done { end: End::Taken { turn_resumed: Some(true), again: None }, remembered: rule() };
+    assert_eq!(
+        taken.sentence(&allow),
+        "allowed; the turn goes on; calls like it run from now on (`grants 's 1' remove-rule rule-1` takes that back)"
+    );
+}
+
+#[test]
+fn a_decision_carries_the_digest_that_was_shown() {
+    let mut record = held("c");
+    assert!(Order::deny(None).request(&record).get("digest").is_none(), "older records have none");
+    record.digest = Some("sha256:d".into());
+    for order in [Order::deny(None), Order::allow(None, Beyond::Nothing)] {
+        assert_eq!(order.request(&record)["digest"], "sha256:d");
+    }
 }

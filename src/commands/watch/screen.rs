@@ -11,7 +11,7 @@ use super::follow::{Link, News};
 use super::holds::{Change, Ended, HoldId, Holds};
 use super::keys::Key;
 use crate::cli::person::Lasting;
-use crate::commands::decide::Order;
+use crate::commands::decide::{Beyond, Order};
 use crate::commands::text::word;
 use crate::wire::events::Outcome;
 use crate::wire::record::PendingApprovalRecord;
@@ -324,23 +324,27 @@ impl Screen {
         let confirm = |question, order| Some(Dialog::Confirm { hold: hold.clone(), question, order });
         match (key, folder) {
             (Key::Char('a'), folder) => {
-                return self.decide(&hold, Order::allow(folder.map(|_| Lasting::Once), false), frame);
+                return self.decide(
+                    &hold,
+                    Order::allow(folder.map(|_| Lasting::Once), Beyond::Nothing),
+                    frame,
+                );
             }
             (Key::Char('s'), None) => {
                 let question = format!(
                     "Run this call, and stop asking about {function} in session {session}, in every mode?"
                 );
-                self.dialog = confirm(question, Order::allow(None, true));
+                self.dialog = confirm(question, Order::allow(None, Beyond::Function));
             }
             (Key::Char('s'), Some(folder)) => {
                 let question =
                     format!("Run this call, and open {folder} to session {session} until it ends?");
-                self.dialog = confirm(question, Order::allow(Some(Lasting::Session), false));
+                self.dialog = confirm(question, Order::allow(Some(Lasting::Session), Beyond::Nothing));
             }
             (Key::Char('A'), Some(folder)) => {
                 let question =
                     format!("Run this call, and open {folder} to ALL sessions of this deployment, for good?");
-                self.dialog = confirm(question, Order::allow(Some(Lasting::Always), false));
+                self.dialog = confirm(question, Order::allow(Some(Lasting::Always), Beyond::Nothing));
             }
             (Key::Char('A'), None) => {
                 "only folders can be opened for good; `s` is for this session, a rule is for all"

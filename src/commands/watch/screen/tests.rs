@@ -124,12 +124,12 @@ fn once_is_one_key_and_everything_wider_is_asked_first() {
         decided(watch.keys(keys)).map(|(_, order)| order)
     };
     let root = || folder("f", "/data", 1);
-    assert_eq!(order(held("a", 1), "a"), Some(Order::allow(None, false)));
-    assert_eq!(order(root(), "a"), Some(Order::allow(Some(Lasting::Once), false)));
+    assert_eq!(order(held("a", 1), "a"), Some(Order::allow(None, Beyond::Nothing)));
+    assert_eq!(order(root(), "a"), Some(Order::allow(Some(Lasting::Once), Beyond::Nothing)));
     for (record, key, wide) in [
-        (held("a", 1), 's', Order::allow(None, true)),
-        (root(), 's', Order::allow(Some(Lasting::Session), false)),
-        (root(), 'A', Order::allow(Some(Lasting::Always), false)),
+        (held("a", 1), 's', Order::allow(None, Beyond::Function)),
+        (root(), 's', Order::allow(Some(Lasting::Session), Beyond::Nothing)),
+        (root(), 'A', Order::allow(Some(Lasting::Always), Beyond::Nothing)),
     ] {
         assert_eq!(order(record.clone(), &key.to_string()), None);
         assert_eq!(order(record.clone(), &format!("{key}n")), None);
