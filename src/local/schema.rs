@@ -15,6 +15,8 @@ use serde_json::{Map, Value};
 const DEPTH: usize = 64;
 /// How much of a value a message repeats, in code points.
 const SHOWN: usize = 200;
+/// The engine's words for a value that none of several schemas allows.
+const NONE_FITS: &str = "is not valid under any of the schemas listed in the";
 
 /// Everything about `value` that `schema` does not allow, in words; `Err` if the schema itself cannot be used.
 pub(super) fn violations(schema: &Value, value: &Value) -> Result<Vec<String>, String> {
@@ -43,6 +45,21 @@ impl<'a> Document<'a> {
     }
 }
 
+/// What a keyword does not allow; in the engine's words where they were recorded.
+fn said(keyword: &str, operand: &Value, value: &Value, path: &str) -> String {
+    let shown = beginning(value);
+    match (keyword, operand) {
+        ("type", Value::String(_)) => format!("{shown} is not of type {operand}"),
+        ("minimum", _) => format!("{shown} is less than the minimum of {operand}"),
+        ("maximum", _) => format!("{shown} is greater than the maximum of {operand}"),
+        _ => format!("{} does not fit `{keyword}`: {operand}", place(path)),
+    }
+}
+
+fn place(path: &str) -> &str {
+    if path.is_empty() { "the value" } else { path }
+}
+
 /// A value as far as a message shows it.
 fn beginning(value: &Value) -> String {
     let text = value.to_string();
@@ -57,8 +74,7 @@ struct Check<'d, 'a> {
 
 impl<'a> Check<'_, 'a> {
     fn violated(&mut self, path: &str, what: &str) {
-        let place = if path.is_empty() { "the value" } else { path };
-        self.violations.push(format!("{place} {what}"));
+        self.violations.push(format!("{} {what}", place(path)));
     }
 
     fn value(&mut self, schema: &'a Value, value: &Value, path: &str, depth: usize) -> Result<(), String> {
@@ -70,7 +86,7 @@ impl<'a> Check<'_, 'a> {
             }
             Value::Object(keywords) if depth <= DEPTH => keywords,
             Value::Object(_) => return Err("schemas are nested too deeply".to_owned()),
-            _ => return Err(format!("a schema is an object or a boolean, not `{schema}`")),
+            _ => return Err(format!("{schema} is not of types \"boolean\", \"object\"")),
         };
         if let Some(reference) = keywords.get("$ref") {
             // Whatever stands beside a reference does not count.
@@ -83,7 +99,7 @@ impl<'a> Check<'_, 'a> {
             if let Some(fits) = self.document.plain(keyword, operand, value)?
                 && !fits
             {
-                self.violated(path, &format!("does not fit `{keyword}`: {operand}"));
+                self.violations.push(said(keyword, operand, value, path));
             }
         }
         self.combinations(keywords, value, path, depth)?;
@@ -96,20 +112,9 @@ impl<'a> Check<'_, 'a> {
 
     /// Whether a value fits, without a word about why not.
     fn fits(&self, schema: &'a Value, value: &Value, depth: usize) -> Result<bool, String> {
-        Ok(self.apart(schema, value, "", depth)?.is_empty())
-    }
-
-    /// What one of several schemas does not allow.
-    fn apart(
-        &self,
-        schema: &'a Value,
-        value: &Value,
-        path: &str,
-        depth: usize,
-    ) -> Result<Vec<String>, String> {
         let mut check = Check { document: self.document, violations: Vec::new() };
-        check.value(schema, value, path, depth + 1)?;
-        Ok(check.violations)
+        check.value(schema, value, "", depth + 1)?;
+        Ok(check.violations.is_empty())
     }
 
     fn combinations(
@@ -127,16 +132,16 @@ impl<'a> Check<'_, 'a> {
                 continue;
             }
             let mut fitting = 0;
-            let mut first_of_each = Vec::new();
             for part in schemas(keywords, keyword)? {
-                match self.apart(part, value, path, depth)?.into_iter().next() {
-                    Some(violation) => first_of_each.push(violation),
-                    None => fitting += 1,
-                }
+                fitting += usize::from(self.fits(part, value, depth)?);
             }
             if fitting == 0 || fitting > most {
-                let (shown, why) = (beginning(value), first_of_each.join("; "));
-                self.violated(path, &format!("{shown} fits {fitting} of the schemas of `{keyword}`: {why}"));
+                let how = if fitting == 0 {
+                    NONE_FITS
+                } else {
+                    "is valid under more than one of the schemas listed in the"
+                };
+                self.violations.push(format!("{} {how} '{keyword}' keyword", beginning(value)));
             }
         }
         if let Some(not) = keywords.get("not")
@@ -170,6 +175,7 @@ impl<'a> Check<'_, 'a> {
         for (pattern, schema) in of("patternProperties").into_iter().flatten() {
             patterns.push((self.document.regex(pattern)?, schema));
         }
+        let mut unexpected = Vec::new();
         for (name, value) in members {
             let path = format!("{path}/{name}");
             let named = of("properties").and_then(|properties| properties.get(name));
@@ -177,7 +183,10 @@ impl<'a> Check<'_, 'a> {
             let mut known: Vec<&Value> =
                 named.into_iter().chain(matching.map(|(_, schema)| *schema)).collect();
             if known.is_empty() {
-                known.extend(keywords.get("additionalProperties"));
+                match keywords.get("additionalProperties") {
+                    Some(Value::Bool(false)) => unexpected.push(format!("'{name}'")),
+                    schema => known.extend(schema),
+                }
             }
             for schema in known {
                 self.value(schema, value, &path, depth + 1)?;
@@ -185,6 +194,12 @@ impl<'a> Check<'_, 'a> {
             if let Some(schema) = keywords.get("propertyNames") {
                 self.value(schema, &Value::from(name.as_str()), &path, depth + 1)?;
             }
+        }
+        if !unexpected.is_empty() {
+            let were = if unexpected.len() == 1 { "was" } else { "were" };
+            let names = unexpected.join(", ");
+            self.violations
+                .push(format!("Additional properties are not allowed ({names} {were} unexpected)"));
         }
         for (_, dependency) in
             of("dependencies").into_iter().flatten().filter(|(name, _)| members.contains_key(*name))
@@ -304,7 +319,7 @@ fn is_of_type(types: &Value, value: &Value) -> Result<bool, String> {
             Some("integer") => {
                 value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
             }
-            _ => return Err(format!("{name} is no type")),
+            _ => return Err(format!("{name} {NONE_FITS} 'anyOf' keyword")),
         })
     };
     match types {
@@ -392,7 +407,7 @@ mod tests {
     fn what_does_not_fit_is_said_with_its_place() {
         let schema = json!({"properties": {"a": {"items": {"type": "integer"}}}, "required": ["b"]});
         let found = violations(&schema, &json!({"a": [1, "x"]})).unwrap();
-        assert_eq!(found, ["the value lacks \"b\"", "/a/1 does not fit `type`: \"integer\""]);
+        assert_eq!(found, ["the value lacks \"b\"", "\"x\" is not of type \"integer\""]);
     }
 
     /// Schemas of every keyword, over the values that `values` makes.
