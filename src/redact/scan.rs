@@ -127,25 +127,19 @@ impl<'a> Scan<'a> {
     }
 
     /// Where names are looked for again behind a value. A quote that closes on a later line may have been left open on
-    /// its own, and what seems to be joined to it may itself be a name with a secret behind it.
+    /// its own line, and the quote that seems to close it may open a value behind a name of its own.
     pub fn behind(&mut self, value: &Range<usize>) -> usize {
-        let joined = self.bytes[..value.start].last().is_none_or(|byte| !is_quote(*byte));
-        let quote = self.quote_at(value.start).filter(|_| joined);
-        // A header in quotes, `'Authorization: …`, ends with them as well.
-        let in_quotes = joined && self.bytes.get(value.end).is_some_and(|byte| is_quote(*byte));
-        if quote.is_none() && !in_quotes {
+        let quoted = self.quote_at(value.start).is_some()
+            || self.bytes.get(value.end).is_some_and(|byte| is_quote(*byte) || *byte == b'\\');
+        let first_line = self.to_line_end(value.start).end;
+        if !quoted || first_line >= value.end {
             return value.end;
         }
         let Some(steps) = self.steps.checked_sub(value.len()) else {
             return value.end;
         };
         self.steps = steps;
-        let Some((quote, start)) = quote else {
-            return self.to_line_end(value.start).end.min(value.end);
-        };
-        let inner = self.to_closing(start, quote);
-        let spans_lines = self.bytes[inner.clone()].iter().any(|byte| is_line_break(*byte));
-        if spans_lines { (inner.end + quote.backslashes + 1).min(value.end) } else { value.end }
+        first_line
     }
 
     /// The position behind the word, or the word in quotes, that begins right at `at`.

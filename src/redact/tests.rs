@@ -49,7 +49,15 @@ fn plain_data_comes_out_as_it_went_in() {
 #[test]
 fn a_header_whose_quote_was_left_open_does_not_hide_the_name_behind_it() {
     let secret = "Zq7vX1kPz93LmN5tRw8Y";
-    for opened in ["curl -H 'Authorization: Bearer abc", "curl -H 'Cookie: x", "-H \"X-Api-Key: abc"] {
+    for opened in [
+        "curl -H 'Authorization: Bearer abc",
+        "curl -H 'Cookie: x",
+        "-H \"X-Api-Key: abc",
+        "PASSWORD=\"abc",
+        "PASSWORD='abc",
+        r#"\"secret\": \"q"#,
+        r#"\\\"secret\\\": \\\"q\\\sq"#,
+    ] {
         let quote = if opened.contains('"') { '"' } else { '\'' };
         let text = format!("{opened}\nexport DEPLOY_TOKEN={quote}{secret}{quote}\nls");
         let shown = redact_text(&text);
