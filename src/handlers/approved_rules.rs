@@ -4,11 +4,10 @@
 //! the record does not show cannot be approved.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Context;
+use super::get_pending::find_held;
 use super::settings::{check_session, unavailable};
-use crate::clock::Deadline;
 use crate::hold::HoldKey;
 use crate::keep::inbox::Live;
 use crate::keep::settings::SettingsError;
@@ -20,21 +19,16 @@ use crate::wire::approved_rules::{
 use crate::wire::error::{InvalidPayload, Refusal};
 use crate::wire::record::PendingKind;
 
-/// How long finding the held call may take.
-const FIND_BUDGET: Duration = Duration::from_secs(10);
-
 /// Remembers a rule for the session of a held call that it fits. The call itself goes on waiting.
 pub(super) async fn approve_rule(
     context: Arc<Context>,
     request: ApproveRuleRequest,
 ) -> Result<ApproveRuleResponse, Refusal> {
     let key = HoldKey::new(&request.session_id, &request.function_call_id, "function_call_id")
-        .map_err(|bad| InvalidPayload::new(bad.field, bad.problem))?;
+        .map_err(InvalidPayload::from)?;
     let rule = ApprovedRule::understood(&request.rule, context.engine.now_ms(), GrantedBy::UserClick)
         .map_err(|problem| InvalidPayload::new(field(&problem), problem.what.clone()))?;
-    let found = context.inbox.get(&key, Deadline::after(FIND_BUDGET)).await;
-    let held = found.map_err(|error| Refusal::StateUnavailable(error.to_string()))?;
-    let held = held.ok_or_else(|| Refusal::NotHeld("no call of that id waits in the session".to_owned()))?;
+    let held = find_held(&context, &key).await?;
     check_held(&held, &key, &rule)?;
     let rule_id = rule.rule_id().to_owned();
     let changed =

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Context;
+use super::get_pending::find_held;
 use super::settings::check_session;
 use crate::clock::Deadline;
 use crate::hold::HoldKey;
@@ -80,11 +81,8 @@ async fn hold(
     session_id: &str,
     function_call_id: &str,
 ) -> Result<EvaluateResponse, Refusal> {
-    let key = HoldKey::new(session_id, function_call_id, "function_call_id")
-        .map_err(|bad| InvalidPayload::new(bad.field, bad.problem))?;
-    let found = context.inbox.get(&key, Deadline::after(BUDGET)).await;
-    let held = found.map_err(|error| Refusal::StateUnavailable(error.to_string()))?;
-    let held = held.ok_or_else(|| Refusal::NotHeld("no call of that id waits in the session".to_owned()))?;
+    let key = HoldKey::new(session_id, function_call_id, "function_call_id").map_err(InvalidPayload::from)?;
+    let held = find_held(context, &key).await?;
     Ok(EvaluateResponse {
         verdict: EvaluateVerdict::NeedsApproval,
         reason: None,

@@ -78,20 +78,24 @@ pub(super) async fn gate(context: Arc<Context>, payload: Box<RawValue>) -> HookO
     let key = match HoldKey::new(&input.session_id, &call.id, "call.id") {
         Ok(key) if input.turn_id.len() <= MAX_ID_BYTES => key,
         Ok(_) => return does_not_fit(&InvalidPayload::new("turn_id", "is longer than 512 bytes")),
-        Err(bad) => return does_not_fit(&InvalidPayload::new(bad.field, bad.problem)),
+        Err(bad) => return does_not_fit(&bad.into()),
     };
     let ticket = context.inbox.arrived(&input.session_id, &input.turn_id);
     let judged = Judged::now(&context, &input.session_id, call, deadline).await;
     let verdict = &judged.verdict;
-    if verdict.decision != Decision::Hold && verdict.because != Because::PromptsDisabled {
-        audit::judged(&input.session_id, &call.id, &call.function_id, verdict);
-    }
+    let noted = || audit::judged(&input.session_id, &call.id, &call.function_id, verdict);
     match verdict.decision {
-        Decision::Continue => HookOutput::Continue,
+        Decision::Continue => {
+            noted();
+            HookOutput::Continue
+        }
         Decision::Deny if verdict.because == Because::PromptsDisabled => {
             unattended::deny(&context, &input, call, key, ticket, deadline, verdict).await
         }
-        Decision::Deny => HookOutput::deny(judged.denial_text(call)),
+        Decision::Deny => {
+            noted();
+            HookOutput::deny(judged.denial_text(call))
+        }
         Decision::Hold => match hold(&context, &input, (call, &judged), key, ticket, deadline).await {
             Ok(answer) => answer,
             Err(error) => {
@@ -138,12 +142,12 @@ async fn hold(
         Some(known) => known,
         None => context.sessions.context(&input.session_id, deadline.keeping(WRITE_RESERVE)).await,
     };
-    let record =
-        PendingApprovalRecord { held_because: Some(judged.held_because(call)), ..record.in_session(session) };
+    let record = record.in_session(session);
     if let Some(denied) = answering::unseen(context, call, &record) {
         audit::not_held(&input.session_id, &call.id, &call.function_id, Decision::Deny, "no_listener");
         return Ok(denied);
     }
+    let record = PendingApprovalRecord { held_because: Some(judged.held_because(call)), ..record };
     slot.hold(record, arrival, deadline).await?;
     Ok(HookOutput::Hold)
 }

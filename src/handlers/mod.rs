@@ -191,20 +191,14 @@ where
     R: Serialize + 'static,
     Fut: Future<Output = Result<R, Refusal>> + Send + 'static,
 {
-    let context = Arc::clone(context);
-    Arc::new(move |invocation: Invocation| {
-        let context = Arc::clone(&context);
-        Box::pin(async move {
-            make_way(&invocation).await;
-            let request: T = decode(&invocation.data).map_err(|invalid| refused(&invalid.into()))?;
-            let response = handle(context, request).await.map_err(|refusal| refused(&refusal))?;
-            encode(&response)
-        })
-    })
+    attested(context, move |context, _, request| handle(context, request))
 }
 
 /// As [`typed`], for a function that wants to know which connection calls, as far as the engine says so.
-fn attested<T, R, Fut>(context: &Arc<Context>, handle: fn(Arc<Context>, Option<String>, T) -> Fut) -> Handler
+fn attested<T, R, Fut>(
+    context: &Arc<Context>,
+    handle: impl Fn(Arc<Context>, Option<String>, T) -> Fut + Copy + Send + Sync + 'static,
+) -> Handler
 where
     T: DeserializeOwned + Send + 'static,
     R: Serialize + 'static,

@@ -29,7 +29,7 @@ pub(super) async fn resolve(
     request: ResolveRequest,
 ) -> Result<ResolveResponse, Refusal> {
     let key = HoldKey::new(&request.session_id, &request.function_call_id, "function_call_id")
-        .map_err(|bad| InvalidPayload::new(bad.field, bad.problem))?;
+        .map_err(InvalidPayload::from)?;
     let by = Decider::human(caller);
     let ending = match request.decision {
         Decision::Allow => Ending::of(Outcome::Allow, by),

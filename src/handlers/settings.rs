@@ -89,7 +89,7 @@ async fn change(
 }
 
 pub(super) fn check_session(session_id: &str) -> Result<(), InvalidPayload> {
-    check_id("session_id", session_id).map_err(|bad| InvalidPayload::new(bad.field, bad.problem))
+    check_id("session_id", session_id).map_err(InvalidPayload::from)
 }
 
 fn check_grantable(function_id: &str) -> Result<(), InvalidPayload> {

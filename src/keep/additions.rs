@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use super::keyed_lock::KeyGuard;
-use super::settings::{CALLER_BUDGET, SettingsError, SettingsKeep, Source, understood};
+use super::settings::{CALLER_BUDGET, SettingsError, SettingsKeep, Source};
 use super::settings_view::Standing;
 use crate::clock::Deadline;
 use crate::policy::PromptPolicy;
@@ -45,14 +45,7 @@ impl SettingsKeep {
         let turn = self.turn(session_id).await?;
         let deadline = Deadline::after(CALLER_BUDGET);
         let now = self.state.now_ms();
-        let defaults = || self.config.policy().default_settings(0);
-        let row = self.state.get(Scope::Settings, session_id, deadline).await?;
-        let (mut settings, source) = match understood(row).await {
-            StoredSettings::Record(settings) => (settings, Source::Stored),
-            StoredSettings::Additions(additions) => (Settings { additions, ..defaults() }, Source::Defaults),
-            StoredSettings::Absent => (defaults(), Source::Defaults),
-            StoredSettings::Unreadable(why) => return Err(SettingsError::Unreadable(why)),
-        };
+        let (mut settings, source) = self.before_change(session_id, 0, deadline).await?;
         let before = settings.additions.clone();
         settings.additions = change(before.clone(), now)?;
         if settings.additions != before {

@@ -165,18 +165,24 @@ impl SettingsKeep {
         let _turn = self.turn(session_id).await?;
         let deadline = Deadline::after(CALLER_BUDGET);
         let now = self.state.now_ms();
-        let defaults = || self.config.policy().default_settings(now);
-        let before = match understood(self.state.get(Scope::Settings, session_id, deadline).await?).await {
-            StoredSettings::Record(settings) => settings,
-            StoredSettings::Additions(additions) => Settings { additions, ..defaults() },
-            StoredSettings::Absent => defaults(),
-            StoredSettings::Unreadable(why) => return Err(SettingsError::Unreadable(why)),
-        };
+        let (before, _) = self.before_change(session_id, now, deadline).await?;
         let after = change(before, now);
         let (changing, connection) = (self.view.changing(session_id), self.state.connection());
         self.write(session_id, &json!(ApprovalSettings::from(after.clone())), deadline).await?;
         changing.written(connection, Standing::settings(after.clone()));
         Ok(after)
+    }
+
+    /// What a change starts from: the record, read strictly, or the defaults with entries of this time.
+    pub(super) async fn before_change(
+        &self,
+        session_id: &str,
+        granted_at: i64,
+        deadline: Deadline,
+    ) -> Result<(Settings, Source), SettingsError> {
+        let row = self.state.get(Scope::Settings, session_id, deadline).await?;
+        let defaults = || self.config.policy().default_settings(granted_at);
+        over_defaults(understood(row).await, defaults).map_err(SettingsError::Unreadable)
     }
 
     /// Removes the record, readable or not.
@@ -241,21 +247,27 @@ fn in_force(standing: Standing, policy: &Policy) -> Arc<Settings> {
 
 async fn lenient(session_id: &str, value: Value, policy: &Policy) -> (Settings, Source) {
     let narrowest = fail_closed(&value);
-    match understood(value).await {
-        StoredSettings::Record(settings) => (settings, Source::Stored),
-        StoredSettings::Additions(additions) => {
-            (Settings { additions, ..policy.default_settings(0) }, Source::Defaults)
-        }
-        StoredSettings::Absent => (policy.default_settings(0), Source::Defaults),
-        StoredSettings::Unreadable(why) => {
-            tracing::warn!(session_id, %why, "stored settings cannot be read; the session counts as manual");
-            (narrowest, Source::Stored)
-        }
+    over_defaults(understood(value).await, || policy.default_settings(0)).unwrap_or_else(|why| {
+        tracing::warn!(session_id, %why, "stored settings cannot be read; the session counts as manual");
+        (narrowest, Source::Stored)
+    })
+}
+
+/// What a row says, with the defaults for what it leaves to them; an error says why it cannot be read.
+fn over_defaults(
+    stored: StoredSettings,
+    defaults: impl FnOnce() -> Settings,
+) -> Result<(Settings, Source), String> {
+    match stored {
+        StoredSettings::Record(settings) => Ok((settings, Source::Stored)),
+        StoredSettings::Additions(additions) => Ok((Settings { additions, ..defaults() }, Source::Defaults)),
+        StoredSettings::Absent => Ok((defaults(), Source::Defaults)),
+        StoredSettings::Unreadable(why) => Err(why),
     }
 }
 
 /// What a row says. Many rules take a while to be compiled, in which a thread that serves calls would serve none.
-pub(super) async fn understood(value: Value) -> StoredSettings {
+async fn understood(value: Value) -> StoredSettings {
     let rules = value.get("approved_rules").and_then(Value::as_array).map_or(0, Vec::len);
     if rules <= FEW_RULES {
         return StoredSettings::read(&value);

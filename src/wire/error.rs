@@ -4,6 +4,7 @@
 //! arguments or secrets, and error texts end up in logs and chats. Deserialisers like to quote the offending value, so
 //! `describe` keeps only the parts of their messages that come from our own types.
 
+use crate::hold::BadId;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -41,6 +42,12 @@ pub struct InvalidPayload {
     pub field: String,
     /// What is wrong with it, without its value.
     pub what: String,
+}
+
+impl From<BadId> for InvalidPayload {
+    fn from(bad: BadId) -> Self {
+        Self::new(bad.field, bad.problem)
+    }
 }
 
 impl InvalidPayload {
