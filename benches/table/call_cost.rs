@@ -6,17 +6,45 @@ use std::time::{Duration, Instant};
 use approval_gate::handlers::catalogue;
 use approval_gate::iii::{Offline, Registry};
 use approval_gate::local::StateStore;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use stats_alloc::Region;
 
 use crate::ALLOCATED;
+use crate::engines::hook;
 use crate::pure::rules;
 use crate::report::{Samples, Table, times};
-use crate::stand_in::{StandIn, context};
+use crate::stand_in::{StandIn, ask, context, function};
 
 const BATCH: u32 = 100;
 
 pub async fn measure(table: &mut Table) {
+    continues(table).await;
+    holds(table).await;
+}
+
+/// Fresh holds over a store that answers at once: what the worker computes for one, its own part of the store's included.
+async fn holds(table: &mut Table) {
+    let context = context(&StandIn::new(json!({}), StateStore::default())).await;
+    let gate = function(&context, "approval::gate");
+    let mut samples = Samples::default();
+    for at in 0..times(4_000) {
+        let payload = hook("s_hold", &format!("c_{at}"), "unheard::of").to_string();
+        let payload = RawValue::from_string(payload).unwrap();
+        let started = Instant::now();
+        let answer = ask(&gate, payload).await;
+        samples.push(started.elapsed());
+        assert!(answer.get().contains("hold"), "{answer}");
+    }
+    table.row(
+        "`hold` in process, fresh call, without sockets and engine",
+        "",
+        format!("p50 {:.1} µs, p99 {:.1} µs", samples.at(0.5), samples.at(0.99)),
+        None,
+    );
+}
+
+async fn continues(table: &mut Table) {
     let plain = json!({"path": "/srv/app/readme.md", "range": {"from": 1, "to": 200}, "encoding": "utf-8"});
     let shell =
         json!({"command": "cargo", "args": ["build", "--workspace"], "cwd": "/srv/app", "timeout_ms": 60000});

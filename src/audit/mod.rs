@@ -4,9 +4,10 @@
 //! entry of a hold's end goes the way of its resolved event: the marker keeps what it needs, and whoever sends the one sends the other.
 
 mod calls;
-mod entry;
 
 pub use calls::{judged, not_held, unreadable};
+
+use uuid::Uuid;
 
 use crate::events::Events;
 use crate::hold::Ending;
@@ -38,7 +39,7 @@ impl Audit {
     /// A call that would have waited was decided at once, without a hold of it in the store: both entries. Nothing makes up
     /// for one that is lost.
     pub fn decided_at_once(&self, mut record: PendingApprovalRecord, ending: &Ending) {
-        record.becomes_a_hold();
+        record.becomes_a_hold(Uuid::new_v4);
         self.asked(&record);
         let entry = AuditEntry::decided(&record, ending, self.events.now_ms());
         log(&entry);

@@ -1,8 +1,10 @@
 //! Work that goes on after the caller has been answered, counted so that a shutdown can wait for it.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -41,6 +43,20 @@ impl Background {
             work.await;
             drop(running);
         }));
+    }
+
+    /// As [`Background::spawn`], but goes as far as it can before this returns: what it asks for first is asked without
+    /// waiting for a task to have its turn.
+    pub fn begin(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut work = Box::pin(trace::scope_current(work));
+        // Nothing is lost by polling without a waker: the task polls again before it sleeps.
+        let mut idle = Context::from_waker(Waker::noop());
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut idle))) {
+            Ok(Poll::Pending) => self.spawn(work),
+            Ok(Poll::Ready(())) => {}
+            // As when a task panics: whoever waits for what it had to say is told by its absence.
+            Err(_) => tracing::error!("work in the background panicked"),
+        }
     }
 
     /// How many are running.
@@ -84,6 +100,7 @@ pub fn retry_delay(attempt: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -93,6 +110,21 @@ mod tests {
         background.spawn(async { panic!("on purpose") });
         assert!(!background.idle(Deadline::after(Duration::from_millis(500))).await);
         assert!(background.idle(Deadline::after(Duration::from_secs(2))).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_is_begun_has_done_its_first_step_and_goes_on_by_itself() {
+        let background = Background::default();
+        let (steps, mut seen) = tokio::sync::mpsc::unbounded_channel();
+        background.begin(async move {
+            steps.send("first").unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            steps.send("second").unwrap();
+        });
+        assert_eq!((seen.try_recv().unwrap(), background.running()), ("first", 1));
+        assert_eq!(seen.recv().await, Some("second"));
+        background.begin(async { panic!("on purpose") });
+        assert!(background.idle(Deadline::after(Duration::from_secs(1))).await);
     }
 
     #[test]

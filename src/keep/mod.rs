@@ -31,7 +31,6 @@ pub mod live_config;
 mod over_defaults;
 mod purge;
 mod reconcile;
-mod record;
 pub mod released;
 mod rows;
 pub mod settings;

@@ -126,6 +126,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use serde_json::{Value, json};
 
+    use uuid::Uuid;
+
     use super::*;
     use crate::fsaccess::AccessRequest;
     use crate::wire::hook::HookCall;
@@ -137,7 +139,7 @@ mod tests {
 
     fn release(released: &Released, record: &PendingApprovalRecord) {
         let mut hold = record.clone();
-        hold.becomes_a_hold();
+        hold.becomes_a_hold(Uuid::new_v4);
         released.remember(&hold);
     }
 
@@ -178,7 +180,7 @@ mod tests {
         let (call, other) = (arriving("s", "t", "c", json!(1)), arriving("s", "t", "c", json!(2)));
         release(&released, &call);
         let mut denied = other.clone();
-        denied.becomes_a_hold();
+        denied.becomes_a_hold(Uuid::new_v4);
         released.remember(&denied);
         released.forget(&denied);
         assert!(released.contains(&call) && !released.contains(&other));

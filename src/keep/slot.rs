@@ -11,6 +11,8 @@ use super::background::{retry_delay, try_again};
 use super::in_progress::Ticket;
 use super::inbox::{HoldError, Inbox, Live, REMOVAL_BUDGET};
 use super::keyed_lock::KeyGuard;
+use uuid::Uuid;
+
 use crate::clock::Deadline;
 use crate::hold::{Arrival, Ending, Standing, arrival};
 use crate::iii::CallError;
@@ -62,7 +64,7 @@ impl Slot {
     ) -> Result<(), HoldError> {
         let (answer, mut answered) = oneshot::channel();
         let background = self.inbox.inner.background.clone();
-        background.spawn(self.write(record, arrival, answer));
+        background.begin(self.write(record, arrival, answer));
         if let Ok(result) = tokio::time::timeout_at(deadline.instant(), &mut answered).await {
             return result.unwrap_or(Err(HoldError::TooSlow));
         }
@@ -82,7 +84,7 @@ impl Slot {
             let _ = answer.send(Err(HoldError::Unavailable(error)));
             return;
         }
-        let identity = record.becomes_a_hold();
+        let identity = record.becomes_a_hold(Uuid::new_v4);
         if !self.ticket.ended() {
             self.inbox.inner.endings.hold_made(&record, &identity);
         }

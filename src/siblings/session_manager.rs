@@ -30,7 +30,13 @@ impl SessionManager {
         let data = json!(SessionGetRequest { session_id });
         let answer = self.engine.call(SESSION_GET, &data, deadline.at_most(CONTEXT_BUDGET)).await;
         match answer.and_then(|answer| answer.value()) {
-            Ok(value) => SessionContext::read(&value),
+            Ok(value) => {
+                let context = SessionContext::read(&value);
+                if let Some(bytes) = context.too_large() {
+                    tracing::warn!(session_id, bytes, "session metadata is too large for a record");
+                }
+                context
+            }
             Err(error) => {
                 tracing::debug!(session_id, %error, "session context is left out");
                 SessionContext::default()

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 
 use super::wait::{eventually, within};
 
@@ -43,6 +44,8 @@ pub struct Worker {
     child: Child,
     pid: u32,
     log: Arc<Mutex<Vec<String>>>,
+    /// Ends with the error stream.
+    reading: JoinHandle<()>,
 }
 
 impl Worker {
@@ -60,12 +63,12 @@ impl Worker {
         let log = Arc::new(Mutex::new(Vec::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let to_log = log.clone();
-        tokio::spawn(async move {
+        let reading = tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 to_log.lock().unwrap().push(line);
             }
         });
-        Self { child, pid, log }
+        Self { child, pid, log, reading }
     }
 
     /// Waits for the `ready` line; a worker that ends first fails the test with its log.
@@ -112,9 +115,12 @@ impl Worker {
         .await
     }
 
-    /// The exit status, when it ends in time. Killed by a signal: `None` inside.
+    /// The exit status, when it ends in time. Killed by a signal: `None` inside. All that it said is in the log then.
     pub async fn ends_within(&mut self, limit: Duration) -> Option<Option<i32>> {
         let status = tokio::time::timeout(limit, self.child.wait()).await.ok()?.unwrap();
+        if !self.reading.is_finished() {
+            (&mut self.reading).await.unwrap();
+        }
         Some(status.code())
     }
 
