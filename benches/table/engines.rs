@@ -11,6 +11,7 @@ use approval_gate::boot;
 use approval_gate::clock::Deadline;
 use approval_gate::iii::{self, Binding, CallError, Client, Function, Registry, Session, Status, handler};
 use approval_gate::local::{self, StateStore};
+use approval_gate::wire::schema;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -18,6 +19,9 @@ use tokio::task::JoinHandle;
 
 /// The floor: answers what the gate answers, without looking at anything.
 pub const ECHO: &str = "bench::echo";
+
+/// The same, registered with the schemas of the gate: the real engine copies a function's schemas for every call of it.
+pub const DESCRIBED_ECHO: &str = "bench::described-echo";
 
 const LISTENER: &str = "bench::listener";
 
@@ -187,8 +191,16 @@ fn offered() -> Vec<Function> {
         }),
         on_the_spot: None,
     };
+    let answer = r#"{"decision":"continue"}"#;
+    let gate = schema::functions().into_iter().find(|function| function.id == schema::GATE).unwrap();
     vec![
-        constant(ECHO, r#"{"decision":"continue"}"#),
+        constant(ECHO, answer),
+        Function {
+            description: gate.description.to_owned(),
+            request_schema: gate.request,
+            response_schema: gate.response,
+            ..constant(DESCRIBED_ECHO, answer)
+        },
         constant("harness::function::resolve", r#"{"resolved":true,"turn_resumed":true}"#),
         constant(LISTENER, "null"),
     ]

@@ -9,7 +9,7 @@ use approval_gate::iii::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::engines::{ECHO, Place, SLOW_SESSION, ask, hook};
+use crate::engines::{DESCRIBED_ECHO, ECHO, Place, SLOW_SESSION, ask, hook};
 use crate::pure::rules;
 use crate::report::{Samples, Table, times};
 
@@ -28,6 +28,7 @@ pub async fn measure(table: &mut Table) {
     place.ask("approval::set-mode", &json!({"session_id": "s_full", "mode": "full"})).await;
     let full = Arc::new(hook("s_full", "c_1", "docs::read"));
     continues(table, &place, "mode full", &full, &[1, 16]).await;
+    described(table, &place, &full).await;
     for count in [10, 1_000] {
         let value = json!({"default_mode": "manual", "rules": rules(count)});
         place.ask("configuration::set", &json!({"id": "approval-gate", "value": value})).await;
@@ -66,6 +67,32 @@ async fn continues(table: &mut Table, place: &Place, what: &str, payload: &Arc<V
                 sides.gate.len() as f64 / sides.gate_took.as_secs_f64()
             ),
             Some(p50 <= 1.15 && p99 <= 1.5 && throughput >= 0.9),
+        );
+    }
+}
+
+/// The gate against an echo that the engine takes as much trouble over.
+async fn described(table: &mut Table, place: &Place, payload: &Arc<Value>) {
+    for in_flight in [1, 16] {
+        let (mut sides, mut plain) = (Sides::default(), Samples::default());
+        for _ in 0..times(30) {
+            plain.extend(round(&place.caller, ECHO, payload, in_flight).await.0);
+            sides.echo.extend(round(&place.caller, DESCRIBED_ECHO, payload, in_flight).await.0);
+            sides.gate.extend(round(&place.caller, "approval::gate", payload, in_flight).await.0);
+        }
+        table.row(
+            &format!(
+                "the same against an echo with the gate's schemas, {in_flight} in flight, {}",
+                place.kind
+            ),
+            "",
+            format!(
+                "p50 {:.2} ×, p99 {:.2} ×; that echo against the plain one: p50 {:.2} ×",
+                sides.ratio(0.5),
+                sides.ratio(0.99),
+                sides.echo.at(0.5) / plain.at(0.5)
+            ),
+            None,
         );
     }
 }
