@@ -1,23 +1,20 @@
-//! One socket: what is shared about it, its reader, its writer, and the check that the other end is alive.
+//! One connection as the rest of the client sees it, and the check that the other end is alive.
 //!
-//! Reader and writer are separate tasks, and nothing here waits for a handler: a worker that stops reading freezes
-//! every connection that binds to its trigger types. The engine never pings, so silence is only noticed by asking.
+//! Must not know the socket: what goes over it is `traffic`'s. The engine never pings, so silence is only noticed by
+//! asking.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{SinkExt, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_tungstenite::tungstenite::{Bytes, Error as SocketError, Message};
+use tokio_tungstenite::tungstenite::{Bytes, Message};
 
 use super::calls::Calls;
 use super::error::CallError;
 use super::frame::Unsendable;
 use super::outbound::{Full, Outbound};
-use super::tcp::WebSocket;
 
 /// One connection as the rest of the client sees it. Whoever holds an old one finds it ended.
 pub(super) struct Link {
@@ -109,7 +106,7 @@ impl Link {
         ended.ok().and_then(|ending| ending.clone()).unwrap_or_else(|| Ending::Lost("dropped".to_owned()))
     }
 
-    fn saw_frame(&self, at: Instant) {
+    pub(super) fn saw_frame(&self, at: Instant) {
         let since = at.saturating_duration_since(self.opened).as_millis();
         self.last_frame_ms.store(u64::try_from(since).unwrap_or(u64::MAX), Relaxed);
     }
@@ -117,53 +114,6 @@ impl Link {
     fn last_frame(&self) -> Instant {
         self.opened + Duration::from_millis(self.last_frame_ms.load(Relaxed))
     }
-}
-
-/// Reads until the socket ends, handing each message to `receive` with the moment it was there.
-pub(super) async fn read(
-    link: Arc<Link>,
-    mut stream: SplitStream<WebSocket>,
-    receive: impl Fn(&Arc<Link>, &str, Instant),
-) {
-    let reason = loop {
-        let message = match stream.next().await {
-            Some(Ok(message)) => message,
-            Some(Err(error)) => break describe(&error),
-            None => break "the connection was closed".to_owned(),
-        };
-        let now = Instant::now();
-        link.saw_frame(now);
-        match message {
-            Message::Text(text) => receive(&link, &text, now),
-            Message::Binary(bytes) => {
-                if let Ok(text) = std::str::from_utf8(&bytes) {
-                    receive(&link, text, now);
-                }
-            }
-            Message::Close(_) => break "the engine closed the connection".to_owned(),
-            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
-        }
-    };
-    link.end(Ending::Lost(reason));
-}
-
-/// Writes what is queued, all that waits in one go, until the queue ends; then says goodbye.
-pub(super) async fn write(link: Arc<Link>, mut sink: SplitSink<WebSocket, Message>) {
-    if let Err(error) = write_all(&link.outbound, &mut sink).await {
-        link.end(Ending::Lost(describe(&error)));
-    }
-}
-
-async fn write_all(outbound: &Outbound, sink: &mut SplitSink<WebSocket, Message>) -> Result<(), SocketError> {
-    while let Some(batch) = outbound.take().await {
-        let bytes = batch.iter().map(Message::len).sum();
-        for frame in batch {
-            sink.feed(frame).await?;
-        }
-        sink.flush().await?;
-        outbound.written(bytes);
-    }
-    sink.close().await
 }
 
 /// Pings every `ping`, and ends the link when no frame has come for `idle`.
@@ -183,14 +133,6 @@ pub(super) async fn keep_alive(link: &Link, ping: Duration, idle: Duration) {
                 return;
             }
         }
-    }
-}
-
-fn describe(error: &SocketError) -> String {
-    match error {
-        SocketError::Io(error) => error.to_string(),
-        SocketError::ConnectionClosed | SocketError::AlreadyClosed => "the connection was closed".to_owned(),
-        other => other.to_string(),
     }
 }
 

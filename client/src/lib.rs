@@ -3,10 +3,11 @@
 //! What the rest sees: a [`Client`] to call and to fire with, a [`Registry`] of what this worker offers, and a
 //! [`Session`] that keeps both alive over any number of connections. It knows nothing of what the functions mean.
 //!
-//! Who does what: `tcp` connects, `connection` reads and writes one socket, `frame` turns text into messages and back,
-//! `dispatch` runs handlers and asks providers, `calls` pairs answers with callers, `guard` repeats answers that the
-//! engine may have lost, `registry` knows what must exist on the engine and `retries` what it refused, `lifecycle`
-//! ties these together from one connection to the next, `offline` does without one.
+//! Who does what: `tcp` connects, `traffic` reads and writes one socket, `connection` is what is shared about it,
+//! `outbound` what waits to be written, `frame` turns text into messages and back, `dispatch` runs handlers and asks
+//! providers, `calls` pairs answers with callers, `guard` repeats answers that the engine may have lost, `registry` knows
+//! what must exist on the engine and `retries` what it refused, `lifecycle` ties these together from one connection to
+//! the next, `offline` does without one.
 //!
 //! The non-obvious fact: nothing that the engine accepts is acknowledged, only refusals are. Everything here that must
 //! be certain is therefore either a call with an answer or repeated under the same id until no refusal comes back.
@@ -28,6 +29,7 @@ mod retries;
 mod session;
 mod tcp;
 pub mod trace;
+mod traffic;
 
 use std::future::Future;
 use std::pin::Pin;

@@ -9,7 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -26,6 +26,7 @@ use super::frame::Plain;
 use super::retries::{Registration, Retries};
 use super::session::{Connected, Options, Prepare, Status};
 use super::tcp::{self, WebSocket};
+use super::traffic;
 
 /// How long the last frames may take to leave.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -148,27 +149,22 @@ impl Lifecycle {
     /// One connection from its first frame to its last.
     async fn serve(&mut self, socket: WebSocket) -> End {
         let link = Arc::new(Link::new(self.client.connection() + 1));
-        let (sink, stream) = socket.split();
         self.retire_previous(&link);
         let (refusals, refused) = mpsc::channel(MAX_REFUSALS);
         let dispatch = Arc::clone(&self.dispatch);
         // Before anything is read: a handler may call back at once.
         self.client.attach(Some(Arc::clone(&link)));
         let mut io = JoinSet::new();
-        io.spawn(connection::read(Arc::clone(&link), stream, move |link, text, received| {
+        io.spawn(traffic::serve(Arc::clone(&link), socket, move |link, text, received| {
             dispatch.receive(link, text, received, &refusals);
         }));
-        let writer = io.spawn(connection::write(Arc::clone(&link), sink));
 
         let end = self.live(&link, refused).await;
 
         self.client.attach(None);
         if matches!(end, End::Stopped) {
             link.outbound.finish();
-            let _ = tokio::time::timeout(FAREWELL, async {
-                while !writer.is_finished() && io.join_next().await.is_some() {}
-            })
-            .await;
+            let _ = tokio::time::timeout(FAREWELL, io.join_next()).await;
         }
         link.end(Ending::Lost("the connection was given up".to_owned()));
         io.shutdown().await;

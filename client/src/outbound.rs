@@ -4,16 +4,16 @@
 //! bytes it costs us. When it is exceeded the queue closes for good and the connection with it: dropping single frames
 //! would leave callers waiting for ever.
 
-use std::sync::{Mutex, PoisonError};
+use std::future::poll_fn;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
-use tokio::sync::Notify;
 use tokio_tungstenite::tungstenite::Message;
 
 /// Frames for one connection. Owned by its link; pushed to by anyone, taken from by its writer.
 #[derive(Default)]
 pub(super) struct Outbound {
     queue: Mutex<Queue>,
-    changed: Notify,
 }
 
 #[derive(Default)]
@@ -22,6 +22,8 @@ struct Queue {
     /// Bytes in `frames` and in the writer's hands.
     bytes: usize,
     state: State,
+    /// The writer, while it waits for something to write.
+    waiting: Option<Waker>,
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
@@ -60,34 +62,31 @@ impl Outbound {
         }
         if queue.bytes + frame.len() > Self::LIMIT_BYTES {
             queue.close();
-            drop(queue);
-            self.changed.notify_one();
+            wake(queue);
             return Err(Full::Overflow);
         }
         queue.bytes += frame.len();
         queue.frames.push(frame);
-        let was_empty = queue.frames.len() == 1;
-        drop(queue);
-        if was_empty {
-            self.changed.notify_one();
-        }
+        wake(queue);
         Ok(())
     }
 
     /// All that waits, as soon as something does; `None` when there is nothing more to write. For the one writer.
     pub(super) async fn take(&self) -> Option<Vec<Message>> {
-        loop {
-            {
-                let mut queue = self.lock();
-                if !queue.frames.is_empty() {
-                    return Some(std::mem::take(&mut queue.frames));
-                }
-                if queue.state != State::Open {
-                    return None;
-                }
-            }
-            self.changed.notified().await;
+        poll_fn(|cx| self.poll_take(cx)).await
+    }
+
+    /// As [`Outbound::take`], one look at a time.
+    pub(super) fn poll_take(&self, cx: &Context<'_>) -> Poll<Option<Vec<Message>>> {
+        let mut queue = self.lock();
+        if !queue.frames.is_empty() {
+            return Poll::Ready(Some(std::mem::take(&mut queue.frames)));
         }
+        if queue.state != State::Open {
+            return Poll::Ready(None);
+        }
+        queue.waiting = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     /// The writer has flushed `bytes`.
@@ -102,18 +101,32 @@ impl Outbound {
         if queue.state == State::Open {
             queue.state = State::Finishing;
         }
-        drop(queue);
-        self.changed.notify_one();
+        wake(queue);
     }
 
     /// Forgets what waits.
     pub(super) fn close(&self) {
-        self.lock().close();
-        self.changed.notify_one();
+        let mut queue = self.lock();
+        queue.close();
+        wake(queue);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+    /// The writer is at work, and looks by itself before it waits again.
+    pub(super) fn at_work(&self) {
+        self.lock().waiting = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has the writer look, if it waits.
+fn wake(mut queue: MutexGuard<'_, Queue>) {
+    let writer = queue.waiting.take();
+    drop(queue);
+    if let Some(writer) = writer {
+        writer.wake();
     }
 }
 

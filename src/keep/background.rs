@@ -2,9 +2,10 @@
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -45,18 +46,10 @@ impl Background {
         }));
     }
 
-    /// As [`Background::spawn`], but goes as far as it can before this returns: what it asks for first is asked without
-    /// waiting for a task to have its turn.
-    pub fn begin(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut work = Box::pin(trace::scope_current(work));
-        // Nothing is lost by polling without a waker: the task polls again before it sleeps.
-        let mut idle = Context::from_waker(Waker::noop());
-        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut idle))) {
-            Ok(Poll::Pending) => self.spawn(work),
-            Ok(Poll::Ready(())) => {}
-            // As when a task panics: whoever waits for what it had to say is told by its absence.
-            Err(_) => tracing::error!("work in the background panicked"),
-        }
+    /// Work that whoever awaits this does himself, and that goes on in the background if he stops awaiting it: another
+    /// task would have to be woken for each of its steps.
+    pub fn attached(&self, work: impl Future<Output = ()> + Send + 'static) -> Attached {
+        Attached { work: Some(Box::pin(trace::scope_current(work))), background: self.clone() }
     }
 
     /// How many are running.
@@ -74,6 +67,39 @@ impl Background {
             if tokio::time::timeout_at(deadline.instant(), ended).await.is_err() {
                 return self.running() == 0;
             }
+        }
+    }
+}
+
+/// See [`Background::attached`].
+pub struct Attached {
+    work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    background: Background,
+}
+
+impl Future for Attached {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(work) = &mut self.work else { return Poll::Ready(()) };
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(())) => {}
+            // As when a task panics: whoever waits for what it had to say is told by its absence.
+            Err(_) => tracing::error!("work that was begun panicked"),
+        }
+        self.work = None;
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        // Without a runtime nothing goes on anyway.
+        if let Some(work) = self.work.take()
+            && tokio::runtime::Handle::try_current().is_ok()
+        {
+            self.background.spawn(work);
         }
     }
 }
@@ -113,18 +139,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_is_begun_has_done_its_first_step_and_goes_on_by_itself() {
+    async fn attached_work_is_done_by_whoever_awaits_it_and_goes_on_when_he_stops() {
         let background = Background::default();
         let (steps, mut seen) = tokio::sync::mpsc::unbounded_channel();
-        background.begin(async move {
+        let work = background.attached(async move {
             steps.send("first").unwrap();
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            tokio::time::sleep(Duration::from_secs(2)).await;
             steps.send("second").unwrap();
         });
-        assert_eq!((seen.try_recv().unwrap(), background.running()), ("first", 1));
+        assert!(tokio::time::timeout(Duration::from_secs(1), work).await.is_err());
+        assert_eq!((seen.recv().await, background.running()), (Some("first"), 1));
         assert_eq!(seen.recv().await, Some("second"));
-        background.begin(async { panic!("on purpose") });
         assert!(background.idle(Deadline::after(Duration::from_secs(1))).await);
+
+        background.attached(async { panic!("on purpose") }).await;
+        background.attached(async {}).await;
+        assert_eq!(background.running(), 0);
     }
 
     #[test]

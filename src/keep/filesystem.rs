@@ -47,7 +47,7 @@ impl FilesystemKeep {
         if denied.len() > MAX_DENIED {
             denied.remove(0);
         }
-        self.state.swap(Scope::Denied, session_id, &json!(denied), deadline).await.map(drop)
+        self.state.swap(Scope::Denied, session_id, json!(denied), deadline).await.map(drop)
     }
 
     /// How often this call has been asked about in this turn. The caller holds the key's lock.
@@ -71,7 +71,7 @@ impl FilesystemKeep {
             turn_id: turn_id.to_owned(),
             count,
         };
-        self.state.swap(Scope::Attempts, &key.row(), &json!(row), deadline).await.map(drop)
+        self.state.swap(Scope::Attempts, &key.row(), json!(row), deadline).await.map(drop)
     }
 
     /// A turn has ended: its counts go, in every session if the notice names none.

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
@@ -24,6 +24,9 @@ pub const ENTRY: &str = "approval-gate";
 const FETCH_BUDGET: Duration = Duration::from_secs(5);
 /// A value of so many bytes is read and compiled on the spot.
 const SHORT: usize = 2 * 1024;
+/// So long rules are compiled without a rest, and so long is the rest.
+const WORK: Duration = Duration::from_micros(300);
+const REST: Duration = Duration::from_micros(100);
 /// So many rules are taken apart on the spot.
 const FEW_RULES: usize = 32;
 /// So much of a value's digest is in its revision. No more: what a value holds could be guessed against the whole.
@@ -166,16 +169,27 @@ impl LiveConfig {
 
 /// A thousand rules take tens of milliseconds, in which a thread that serves calls would serve none.
 async fn compile(number: u64, value: Unread) -> Result<Result<Policy, String>, CallError> {
-    let understand = move |value: &Unread| {
+    let understand = move |value: &Unread, step: &mut dyn FnMut()| {
         let value = value.value()?;
-        let policy = Policy::from_value(&value).map_err(|refusal| refusal.to_string());
+        let policy = Policy::from_value_in_steps(&value, step).map_err(|refusal| refusal.to_string());
         Ok(policy.map(|policy| policy.with_revision(&revision(number, &value))))
     };
     if value.bytes() <= SHORT {
-        return understand(&value);
+        return understand(&value, &mut || {});
     }
-    let elsewhere = tokio::task::spawn_blocking(move || understand(&value));
+    let elsewhere = tokio::task::spawn_blocking(move || understand(&value, &mut rests()));
     elsewhere.await.unwrap_or_else(|_| Ok(Err("the rules could not be compiled".to_owned())))
+}
+
+/// Rests now and then: where every processor is busy, a thread that serves calls would have to wait for this one.
+fn rests() -> impl FnMut() {
+    let mut since = Instant::now();
+    move || {
+        if since.elapsed() >= WORK {
+            std::thread::sleep(REST);
+            since = Instant::now();
+        }
+    }
 }
 
 /// The configuration worker numbers nothing, so the gate does: which fetch of this run the value came with, and the start

@@ -46,13 +46,31 @@ impl Inbox {
         _guard: &KeyGuard,
     ) -> Result<Value, CallError> {
         let connection = self.inner.state.connection();
-        let swapped = self.inner.state.swap(Scope::Pending, row, value, deadline).await;
+        let swapped = self.inner.state.swap(Scope::Pending, row, value.clone(), deadline).await;
         match &swapped {
             Ok(_) => self.note(connection, row, value),
             Err(error) if error.never_sent() => {}
             Err(_) => self.doubt(row),
         }
         swapped
+    }
+
+    /// Puts a hold into the row, whatever it replaces.
+    pub(super) async fn write_hold(
+        &self,
+        row: &str,
+        live: &Live,
+        deadline: Deadline,
+        _guard: &KeyGuard,
+    ) -> Result<(), CallError> {
+        let connection = self.inner.state.connection();
+        let written = self.inner.state.swap(Scope::Pending, row, live.record.stored(), deadline).await;
+        match &written {
+            Ok(_) => self.note_hold(connection, row, live),
+            Err(error) if error.never_sent() => {}
+            Err(_) => self.doubt(row),
+        }
+        written.map(drop)
     }
 
     /// Removes the row.
@@ -75,13 +93,7 @@ impl Inbox {
     fn note(&self, connection: u64, row: &str, value: &Value) {
         match StoredRow::read(value) {
             StoredRow::Live(record) => {
-                let live = Live::of(*record);
-                self.inner.view.note(connection, row, Row::Live(&live));
-                // A list shows no keys, so a record under another key than its own ids name was loaded under theirs.
-                let named = live.record.row();
-                if named != row && self.inner.view.agrees(&named, Some(&live.identity)) {
-                    self.inner.view.note(connection, &named, Row::Empty);
-                }
+                self.note_hold(connection, row, &Live::of(*record));
             }
             StoredRow::Resolved(_) => self.inner.view.note(connection, row, Row::Ending),
             StoredRow::Null | StoredRow::Unreadable(_) => {
@@ -90,10 +102,24 @@ impl Inbox {
         }
     }
 
+    fn note_hold(&self, connection: u64, row: &str, live: &Live) {
+        self.inner.view.note(connection, row, Row::Live(live));
+        // A list shows no keys, so a record under another key than its own ids name was loaded under theirs.
+        let named = live.record.row();
+        if named != row && self.inner.view.agrees(&named, Some(&live.identity)) {
+            self.inner.view.note(connection, &named, Row::Empty);
+        }
+    }
+
     /// The engine tells that a row has changed. What the view knows already needs nothing; anything else is looked at.
     pub fn row_changed(&self, row: &str, value: &Value) {
-        let live = Live::read(value);
-        if !self.inner.view.agrees(row, live.as_ref().map(|live| live.identity.as_str())) {
+        let agrees = if let Some(hold_id) = StoredRow::hold_of(value) {
+            self.inner.view.agrees(row, Some(hold_id))
+        } else {
+            let live = Live::read(value);
+            self.inner.view.agrees(row, live.as_ref().map(|live| live.identity.as_str()))
+        };
+        if !agrees {
             self.doubt(row);
         }
     }

@@ -215,7 +215,7 @@ impl SettingsKeep {
         deadline: Deadline,
     ) -> Result<(), CallError> {
         let budget = deadline.at_most(CALLER_BUDGET / 2);
-        match self.state.swap(Scope::Settings, session_id, value, budget).await {
+        match self.state.swap(Scope::Settings, session_id, value.clone(), budget).await {
             Ok(_) => Ok(()),
             Err(error) if error.never_sent() => Err(error),
             Err(error) => {

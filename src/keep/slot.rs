@@ -3,6 +3,8 @@
 //! The place is locked from the moment it is opened until the store is known to be right, which may be long after the
 //! hook was answered: a write whose answer comes too late, or never, is taken back here.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -64,8 +66,13 @@ impl Slot {
     ) -> Result<(), HoldError> {
         let (answer, mut answered) = oneshot::channel();
         let background = self.inbox.inner.background.clone();
-        background.begin(self.write(record, arrival, answer));
-        if let Ok(result) = tokio::time::timeout_at(deadline.instant(), &mut answered).await {
+        let mut writing = background.attached(self.write(record, arrival, answer));
+        let told = poll_fn(|cx| {
+            // What is left of it when it has answered goes on behind.
+            let _ = Pin::new(&mut writing).poll(cx);
+            Pin::new(&mut answered).poll(cx)
+        });
+        if let Ok(result) = tokio::time::timeout_at(deadline.instant(), told).await {
             return result.unwrap_or(Err(HoldError::TooSlow));
         }
         // The task may have answered in this very moment; then its answer counts. Otherwise it sees that nobody
@@ -88,20 +95,25 @@ impl Slot {
         if !self.ticket.ended() {
             self.inbox.inner.endings.hold_made(&record, &identity);
         }
+        let live = Live { record, identity };
         let patience = Deadline::after(WRITE_PATIENCE);
-        match self.inbox.swap_row(&self.row, &record.stored(), patience, &self.guard).await {
-            Ok(_) if self.ticket.ended() => {
+        match self.inbox.write_hold(&self.row, &live, patience, &self.guard).await {
+            Ok(()) if self.ticket.ended() => {
                 let _ = answer.send(Err(HoldError::TurnEnded));
-                self.inbox.take_back(&self.row, &identity, &self.guard).await;
+                self.inbox.take_back(&self.row, &live.identity, &self.guard).await;
             }
-            Ok(_) if answer.is_closed() => self.inbox.take_back(&self.row, &identity, &self.guard).await,
-            Ok(_) => {
-                self.inbox.inner.events.created(&record);
-                self.inbox.inner.audit.asked(&record);
-                if answer.send(Ok(())).is_err() {
+            Ok(()) if answer.is_closed() => {
+                self.inbox.take_back(&self.row, &live.identity, &self.guard).await;
+            }
+            Ok(()) => {
+                self.inbox.inner.events.created(&live.record);
+                let answered = answer.send(Ok(()));
+                // Nobody decides about it before this has let go of the key, so that its end is told behind this.
+                self.inbox.inner.audit.asked(&live.record);
+                if answered.is_err() {
                     for attempt in 0..REMOVE_TRIES {
                         let (row, guard) = (&self.row, &self.guard);
-                        if self.inbox.remove_locked(row, &identity, &Ending::ABORTED, guard).await {
+                        if self.inbox.remove_locked(row, &live.identity, &Ending::ABORTED, guard).await {
                             break;
                         }
                         tokio::time::sleep(retry_delay(attempt)).await;
@@ -112,7 +124,7 @@ impl Slot {
                 let never_sent = error.never_sent();
                 let _ = answer.send(Err(HoldError::Unavailable(error)));
                 if !never_sent {
-                    self.inbox.take_back(&self.row, &identity, &self.guard).await;
+                    self.inbox.take_back(&self.row, &live.identity, &self.guard).await;
                 }
             }
         }

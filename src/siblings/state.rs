@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use super::SharedEngine;
 use crate::clock::Deadline;
 use crate::iii::CallError;
+use crate::wire::state::Written;
 
 /// How long one try of a read may take before it is asked again.
 const READ_TRY: Duration = Duration::from_millis(1_500);
@@ -97,12 +98,17 @@ impl State {
         &self,
         scope: Scope,
         key: &str,
-        value: &Value,
+        value: Value,
         deadline: Deadline,
     ) -> Result<Value, CallError> {
-        let data = json!({"scope": scope.as_str(), "key": key, "value": value});
-        let mut answer = self.engine.call("state::set", &data, deadline).await?.value()?;
-        Ok(answer.get_mut("old_value").map(Value::take).unwrap_or_default())
+        let mut data = json!({"scope": scope.as_str(), "key": key});
+        data["value"] = value;
+        let answer = self.engine.call("state::set", &data, deadline).await?;
+        match answer.parse::<Written>() {
+            Ok(written) => Ok(written.old_value),
+            // JSON of another shape says nothing of an old value; anything else is no answer.
+            Err(_) => answer.value().map(|_| Value::Null),
+        }
     }
 
     /// Removes the row; a missing one is not an error.

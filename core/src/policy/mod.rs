@@ -221,10 +221,16 @@ impl Policy {
     /// Absent fields take their shipped defaults; `rules: []` is an empty list and stays one. One rule that is not
     /// understood refuses the value (contract §1, "Rules").
     pub fn from_value(value: &Value) -> Result<Self, Refusal> {
-        let parsed = parse::parse(value)?;
+        Self::from_value_in_steps(value, &mut || {})
+    }
+
+    /// As [`Policy::from_value`]; `step` is called behind each rule, by which somebody who must not keep a processor to
+    /// himself can take a rest.
+    pub fn from_value_in_steps(value: &Value, step: &mut dyn FnMut()) -> Result<Self, Refusal> {
+        let parsed = parse::parse(value, step)?;
         let rules = match parsed.rules {
             Some(rules) => rules,
-            None => parse::parse(&Self::shipped_value())?.rules.unwrap_or_default(),
+            None => parse::parse(&Self::shipped_value(), step)?.rules.unwrap_or_default(),
         };
         let (default_mode, seeds) = (parsed.default_mode.unwrap_or(Mode::Manual), seeds(&rules));
         Ok(Self {

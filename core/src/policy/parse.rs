@@ -42,7 +42,7 @@ pub(super) struct Parsed {
 }
 
 /// Takes a configuration value apart, collecting all problems.
-pub(super) fn parse(value: &Value) -> Result<Parsed, Refusal> {
+pub(super) fn parse(value: &Value, step: &mut dyn FnMut()) -> Result<Parsed, Refusal> {
     let Some(fields) = value.as_object() else {
         return Err(Refusal::whole(format!("the configuration must be an object, not {}", kind(value))));
     };
@@ -57,7 +57,7 @@ pub(super) fn parse(value: &Value) -> Result<Parsed, Refusal> {
         grant_reask_limit: fields
             .get("grant_reask_limit")
             .and_then(|value| reask_limit(value, &mut problems)),
-        rules: fields.get("rules").map(|value| rules(value, &mut problems)),
+        rules: fields.get("rules").map(|value| rules(value, &mut problems, step)),
         prompt_policy: fields.get("prompt_policy").and_then(|value| prompt_policy(value, &mut problems)),
         answerable: fields.get("answerable").map(|value| answerable(value, &mut problems)),
         require_listener: fields
@@ -154,12 +154,13 @@ pub(super) fn rule(value: &Value) -> Result<Rule, Refusal> {
     }
 }
 
-fn rules(value: &Value, problems: &mut Vec<Problem>) -> Vec<Rule> {
-    list("rules", value, problems)
-        .iter()
-        .enumerate()
-        .filter_map(|(index, value)| RuleReader { index, value, problems, path: Vec::new() }.read())
-        .collect()
+fn rules(value: &Value, problems: &mut Vec<Problem>, step: &mut dyn FnMut()) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    for (index, value) in list("rules", value, problems).iter().enumerate() {
+        rules.extend(RuleReader { index, value, problems, path: Vec::new() }.read());
+        step();
+    }
+    rules
 }
 
 fn unknown_word(field: &str, value: &Value, known: &[&str]) -> (String, Option<String>) {
@@ -175,6 +176,10 @@ fn unknown_word(field: &str, value: &Value, known: &[&str]) -> (String, Option<S
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    fn parse(value: &Value) -> Result<Parsed, Refusal> {
+        super::parse(value, &mut || {})
+    }
     use crate::policy::rule::Action;
     use serde_json::json;
 

@@ -444,6 +444,13 @@ pub(crate) mod properties {
     }
 }
 
+#[test]
+fn a_step_is_taken_behind_each_rule() {
+    let mut steps = 0;
+    Policy::from_value_in_steps(&json!({"rules": ["a::*", "!b", "c"]}), &mut || steps += 1).unwrap();
+    assert_eq!(steps, 3);
+}
+
 /// Rules that are not understood, each by one mistake.
 pub(crate) fn mistakes() -> Vec<Value> {
     serde_json::from_str(include_str!("../../../tests/cases/not-rules.json")).unwrap()

@@ -3,7 +3,7 @@
 //! Every derive below is a promise to somebody outside, so nothing here decides anything: shapes, strict and lenient
 //! readers, and the texts that go with them. `hook` faces the harness's hook chain, `inbox`, `resolve`, `settings`,
 //! `lifecycle`, `events` and `answerer` are our own functions and trigger types, `record`, `settings` and `filesystem` are what lies
-//! in state, `harness`, `session` and `shell` are what we ask of siblings. Unknown fields are ignored everywhere but in
+//! in state, `harness`, `session`, `shell` and `state` are what we ask of siblings. Unknown fields are ignored everywhere but in
 //! `events::BindingConfig` and `answerer`; an older word is accepted where contract §0 lists it, and sent nowhere but to an older
 //! peer. `schema` publishes the shapes; its output is held to the published worker's by a test.
 
@@ -28,3 +28,4 @@ pub mod schema;
 pub mod session;
 pub mod settings;
 pub mod shell;
+pub mod state;

@@ -163,6 +163,15 @@ impl StoredRow {
         read.unwrap_or_else(|invalid| Self::Unreadable(format!("{}: {}", invalid.field, invalid.what)))
     }
 
+    /// Which hold a row has that is written as this worker writes them; `None` of any other, which has to be read. A look,
+    /// for events: they only tell that something may have changed.
+    pub fn hold_of(value: &Value) -> Option<&str> {
+        let row = value.as_object().filter(|row| !row.contains_key(ResolvedMarker::MARK))?;
+        let texts = ["session_id", "turn_id", "function_call_id", "function_id", "kind"];
+        let is_whole = texts.iter().all(|name| row.get(*name).is_some_and(Value::is_string));
+        row.get("hold_id")?.as_str().filter(|_| is_whole && speaks_contract(row))
+    }
+
     /// The record of a hold that waits.
     pub fn live(self) -> Option<PendingApprovalRecord> {
         match self {

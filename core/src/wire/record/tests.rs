@@ -43,6 +43,17 @@ fn a_record_leaves_out_what_is_absent_and_round_trips() {
 #[test]
 fn the_private_fields_are_stored_and_read_back_and_never_shown() {
     let stored = row_with(&json!({"hold_id": "h_1", "salt": "s_1", "digest": "sha256:d"}));
+    assert_eq!(StoredRow::hold_of(&stored), Some("h_1"));
+    for not_ours in [
+        json!({"hold_id": 7}),
+        json!({"kind": null}),
+        json!({"function_id": 7}),
+        json!({"approval_gate_outbox": 1}),
+    ] {
+        let mut row = stored.clone();
+        row.as_object_mut().unwrap().extend(not_ours.as_object().unwrap().clone());
+        assert_eq!(StoredRow::hold_of(&row), None, "{not_ours}");
+    }
 
     let record = live(&stored);
 
