@@ -9,8 +9,8 @@ use approval_gate::iii::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::calls::rules;
 use crate::engines::{DESCRIBED_ECHO, ECHO, Place, SLOW_SESSION, ask, hook};
-use crate::pure::rules;
 use crate::report::{Samples, Table, times};
 
 /// What both sides took.

@@ -6,7 +6,9 @@
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss, missing_docs)] // a bench may give up, and rounds
 
 mod call_cost;
+mod calls;
 mod engines;
+mod holds;
 mod hook;
 mod inbox;
 mod process;
@@ -16,13 +18,7 @@ mod report;
 mod socket;
 mod stand_in;
 
-use std::alloc::System;
-
 use report::Table;
-use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-
-#[global_allocator]
-static ALLOCATED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn main() {
     // The words that cargo and people add to the command choose sections; `--bench` comes from cargo.

@@ -10,16 +10,21 @@ use crate::report::Table;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_approval-gate");
 
-/// Starts the binary on an engine and waits for its first answer.
-pub async fn start(place: &Place) -> Child {
-    let child = tokio::process::Command::new(BINARY)
-        .args(["--url", &place.url])
+/// Starts the binary.
+pub fn spawn(url: &str) -> Child {
+    tokio::process::Command::new(BINARY)
+        .args(["--url", url])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true)
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+/// Starts the binary on an engine and waits for its first answer.
+pub async fn start(place: &Place) -> Child {
+    let child = spawn(&place.url);
     let payload = hook("s_1", "c_1", "docs::read");
     while ask(&place.caller, "approval::gate", &payload).await.is_err() {
         tokio::time::sleep(Duration::from_millis(2)).await;

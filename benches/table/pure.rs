@@ -6,24 +6,8 @@ use approval_gate::policy::{self, Policy, Question};
 use approval_gate::redact;
 use serde_json::{Value, json};
 
+use crate::calls::rules;
 use crate::report::{Table, times, typical};
-
-/// Rules of the shapes that people write, none of which covers `wanted::call`, and one at the end that does.
-pub fn rules(count: usize) -> Vec<Value> {
-    let mut rules: Vec<Value> = (0..count - 1)
-        .map(|at| match at % 10 {
-            0 => json!({"function": format!("tool{at}::*"), "action": "allow", "modes": ["auto"]}),
-            3 => json!({"function": format!("wanted::{at}*"), "action": "deny"}),
-            5 => json!({"function": if at % 100 == 5 { "wanted::c*".to_owned() } else { format!("tool{at}::*") },
-                        "action": "deny", "args": {"path": {"matches": format!("^/secret/{at}/[a-z]+$")}}}),
-            7 => json!(format!("!*::delete-{at}")),
-            8 => json!(format!("area{at}::*::read")),
-            _ => json!(format!("tool{at}::call")),
-        })
-        .collect();
-    rules.push(json!("wanted::call"));
-    rules
-}
 
 pub fn measure(table: &mut Table) {
     let arguments = json!({"path": "/srv/app/readme.md", "depth": 2});
