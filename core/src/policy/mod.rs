@@ -70,6 +70,8 @@ pub enum Needed {
 }
 
 /// What [`decide`] needs to know of a call's arguments, which are given as JSON text.
+// Kept apart, as is `decide`: within a caller that is built for size they would be built for size as well.
+#[inline(never)]
 pub fn needed(function_id: &str, arguments: &str, policy: &Policy) -> Needed {
     if human_only::looks_at_arguments(function_id, arguments) {
         Needed::Whole
@@ -84,6 +86,7 @@ pub fn needed(function_id: &str, arguments: &str, policy: &Policy) -> Needed {
 ///
 /// `settings` are the effective ones: the session's stored record, else [`Policy::default_settings`]. What would wait
 /// for a person is denied where nobody is asked.
+#[inline(never)]
 pub fn decide(question: &Question<'_>, settings: &Settings, policy: &Policy) -> Verdict {
     let verdict = ladder(question, settings, policy);
     if verdict.decision == Decision::Hold && PromptPolicy::in_force(settings, policy) == PromptPolicy::Never {

@@ -2,8 +2,8 @@
 //!
 //! A pure walk from a JSON value to a smaller one without secrets; it knows nothing about records, and nothing that
 //! leaves in an excerpt goes another way. Every bound is on the work as well as on the result: past the size bound
-//! the walk stops, it does not go on counting. Simple members are taken before containers, so that a huge member does
-//! not push a command out of sight.
+//! the walk stops, it does not go on counting. Simple members are taken before containers, among the first [`AHEAD`] of an
+//! object, so that a huge member does not push a command out of sight.
 
 mod assignments;
 mod clues;
@@ -62,6 +62,8 @@ const AHEAD: usize = 4096;
 
 /// The arguments as they may be shown: secrets replaced, long strings cut in the middle, hidden characters spelled,
 /// depth and size bounded (contract §10). Plain small values come out as they are.
+// Kept apart: within a caller that is built for size it would be built for size as well.
+#[inline(never)]
 pub fn excerpt(arguments: &Value) -> Value {
     let mut left = Budget { bytes: EXCERPT_BYTES - RESERVED_BYTES, search: SEARCHED_BYTES };
     left.item(arguments, 1).unwrap_or_else(|| Value::String(TRUNCATED.to_owned()))

@@ -170,17 +170,35 @@ pub fn added_trigger_types() -> Vec<TriggerTypeSchema> {
 
 fn hooks() -> Vec<FunctionSchema> {
     vec![
-        function::<HookInput, HookOutput>(
+        undescribed(function::<HookInput, HookOutput>(
             GATE,
             "Judges a function call before it runs and answers continue, deny or hold; a held call is in \
-             the inbox by then. Called by the harness only.",
-        ),
+             the inbox by then. Called by the harness only. Its fields are those of \
+             approval::filesystem-access-watch, which describes them.",
+        )),
         function::<HookInput, HookOutput>(
             FILESYSTEM_ACCESS_WATCH,
             "Looks at failed shell and coder calls; one that asks for access outside its filesystem jail is \
              held so that a person can grant it, all others pass. Called by the harness only.",
         ),
     ]
+}
+
+/// Without the prose in its schemas. An engine copies the schemas of a function for every call of it, and the gate is called
+/// before every call there is.
+fn undescribed(function: FunctionSchema) -> FunctionSchema {
+    fn bare(schema: Value) -> Value {
+        match schema {
+            Value::Object(object) => {
+                let kept =
+                    object.into_iter().filter(|(key, value)| key != "description" || !value.is_string());
+                Value::Object(kept.map(|(key, value)| (key, bare(value))).collect())
+            }
+            Value::Array(items) => items.into_iter().map(bare).collect(),
+            other => other,
+        }
+    }
+    FunctionSchema { request: bare(function.request), response: bare(function.response), ..function }
 }
 
 fn decisions_and_inbox() -> Vec<FunctionSchema> {

@@ -45,7 +45,7 @@ pub(super) fn continues(context: &Context, payload: &RawValue) -> bool {
     };
     let arguments = match needed {
         Needed::Nothing => Some(Value::Null),
-        Needed::Members => glance.members(|name| policy.looks_at(name)),
+        Needed::Members => glance.members(&|name| policy.looks_at(name)),
         Needed::Whole => glance.arguments(),
     };
     let Some(arguments) = arguments else { return false };

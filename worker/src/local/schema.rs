@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn our_own_schema_means_what_it_means_to_a_complete_validator() {
         let mistakes: Vec<Value> =
-            serde_json::from_str(include_str!("../../tests/cases/not-rules.json")).unwrap();
+            serde_json::from_str(include_str!("../../../tests/cases/not-rules.json")).unwrap();
         for mistake in mistakes {
             agrees_on_ours(&json!({"rules": ["a", mistake]}));
         }

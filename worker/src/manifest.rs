@@ -23,9 +23,9 @@ const SUPPORTED_TARGETS: [&str; 9] = [
 /// configuration value that a fresh deployment gets.
 pub fn manifest() -> Value {
     json!({
-        "name": env!("CARGO_PKG_NAME"),
+        "name": crate::NAME,
         "version": env!("CARGO_PKG_VERSION"),
-        "description": env!("CARGO_PKG_DESCRIPTION"),
+        "description": crate::DESCRIPTION,
         "default_config": Policy::shipped_value(),
         "supported_targets": SUPPORTED_TARGETS,
     })
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_package_file_for_the_registry_agrees_with_the_manifest() {
-        let package = include_str!("../iii.worker.yaml");
+        let package = include_str!("../../iii.worker.yaml");
         let package: Value = serde_saphyr::from_str(package).unwrap();
         let manifest = manifest();
 

@@ -96,12 +96,8 @@ pub fn start(options: &Options) -> Worker {
             })
         })
     };
-    let session_options = iii::Options::new(
-        &options.url,
-        WORKER_NAME,
-        env!("CARGO_PKG_VERSION"),
-        env!("CARGO_PKG_DESCRIPTION"),
-    );
+    let session_options =
+        iii::Options::new(&options.url, WORKER_NAME, env!("CARGO_PKG_VERSION"), crate::DESCRIPTION);
     let built = |client: Client| {
         let engine: SharedEngine = Arc::new(client);
         Arc::clone(shared.get_or_init(|| Context::new(&engine)))
