@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use approval_gate::iii::{ErrorBody, Registry, Status, Timings, handler, start};
+use approval_gate::clock::Deadline;
+use approval_gate::iii::{ErrorBody, Fire, Registry, Status, Timings, handler, start};
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 use crate::scripted::*;
@@ -44,6 +46,54 @@ async fn deep_payloads_of_every_kind_neither_crash_nor_cut_the_connection() {
         connection.send_text(frame).await;
     }
     assert!(connection.is_quiet().await);
+}
+
+#[tokio::test]
+async fn while_the_engine_reads_nothing_what_it_sends_is_still_handled() {
+    let mut engine = Engine::listen().await;
+    let (told, mut handled) = tokio::sync::mpsc::unbounded_channel();
+    let note = handler(move |invocation| {
+        let _ = told.send(invocation.data.get().to_owned());
+        async move { Ok(invocation.data) }
+    });
+    let (client, _session, mut connection) = ready(&mut engine, vec![function("note", note)]).await;
+    // More than the sockets in between take.
+    let data = to_raw_value(&"x".repeat(8 << 20)).unwrap();
+    for _ in 0..3 {
+        client.fire(&Fire { function_id: "f", data: &data, metadata: None, namespace: None }).unwrap();
+    }
+    let id = connection.invoke("note", &json!(1)).await;
+    assert_eq!(within("the handler", handled.recv()).await.as_deref(), Some("1"));
+
+    // Everything comes in the order in which it was sent.
+    for _ in 0..3 {
+        assert_eq!(connection.next().await["function_id"], "f");
+    }
+    assert_eq!(connection.next().await["invocation_id"], json!(id));
+}
+
+#[tokio::test]
+async fn a_thousand_calls_at_once_are_answered_in_order_and_calls_of_ours_go_between() {
+    let mut engine = Engine::listen().await;
+    let (client, _session, mut connection) = ready(&mut engine, vec![echo()]).await;
+    let asking = tokio::spawn(async move {
+        client.call("other", &json!({}), Deadline::after(Duration::from_secs(30))).await
+    });
+    let mut ids = Vec::new();
+    for at in 0..1_000 {
+        ids.push(connection.invoke("echo", &json!(at)).await);
+    }
+    let (mut answered, mut asked) = (Vec::new(), None);
+    while answered.len() < ids.len() || asked.is_none() {
+        let frame = connection.next().await;
+        match frame["type"].as_str() {
+            Some("invocationresult") => answered.push(frame["invocation_id"].as_str().unwrap().to_owned()),
+            _ => asked = Some(frame),
+        }
+    }
+    assert_eq!(answered, ids);
+    connection.answer(&asked.unwrap(), json!("yes")).await;
+    assert_eq!(asking.await.unwrap().unwrap().value().unwrap(), "yes");
 }
 
 #[tokio::test]

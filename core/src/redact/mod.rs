@@ -2,7 +2,7 @@
 //!
 //! A pure walk from a JSON value to a smaller one without secrets; it knows nothing about records, and nothing that
 //! leaves in an excerpt goes another way. Every bound is on the work as well as on the result: past the size bound
-//! the walk stops, it does not go on counting. Simple members are taken before containers, among the first [`AHEAD`] of an
+//! the walk stops, it does not go on counting. Simple members are taken before containers, among the first `AHEAD` of an
 //! object, so that a huge member does not push a command out of sight.
 
 mod assignments;
