@@ -38,18 +38,25 @@ impl Drop for Running {
 impl Background {
     /// Starts it. It carries the trace of the call that caused it.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.shared.running.fetch_add(1, Ordering::AcqRel);
-        let running = Running(Arc::clone(&self.shared));
-        tokio::spawn(trace::scope_current(async move {
-            work.await;
-            drop(running);
-        }));
+        tokio::spawn(self.counted(work));
     }
 
     /// Work that whoever awaits this does himself, and that goes on in the background if he stops awaiting it: another
     /// task would have to be woken for each of its steps.
     pub fn attached(&self, work: impl Future<Output = ()> + Send + 'static) -> Attached {
-        Attached { work: Some(Box::pin(trace::scope_current(work))), background: self.clone() }
+        Attached { work: Some(Box::pin(self.counted(work))) }
+    }
+
+    fn counted(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        self.shared.running.fetch_add(1, Ordering::AcqRel);
+        let running = Running(Arc::clone(&self.shared));
+        trace::scope_current(async move {
+            work.await;
+            drop(running);
+        })
     }
 
     /// How many are running.
@@ -71,10 +78,9 @@ impl Background {
     }
 }
 
-/// See [`Background::attached`].
+/// See [`Background::attached`]. Counted from the start: a shutdown waits for it wherever it is done.
 pub struct Attached {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    background: Background,
 }
 
 impl Future for Attached {
@@ -99,7 +105,7 @@ impl Drop for Attached {
         if let Some(work) = self.work.take()
             && tokio::runtime::Handle::try_current().is_ok()
         {
-            self.background.spawn(work);
+            tokio::spawn(work);
         }
     }
 }
@@ -142,11 +148,13 @@ mod tests {
     async fn attached_work_is_done_by_whoever_awaits_it_and_goes_on_when_he_stops() {
         let background = Background::default();
         let (steps, mut seen) = tokio::sync::mpsc::unbounded_channel();
+        assert_eq!(background.running(), 0);
         let work = background.attached(async move {
             steps.send("first").unwrap();
             tokio::time::sleep(Duration::from_secs(2)).await;
             steps.send("second").unwrap();
         });
+        assert_eq!(background.running(), 1);
         assert!(tokio::time::timeout(Duration::from_secs(1), work).await.is_err());
         assert_eq!((seen.recv().await, background.running()), (Some("first"), 1));
         assert_eq!(seen.recv().await, Some("second"));
