@@ -15,7 +15,7 @@ mod stand_in;
 use std::alloc::System;
 
 use approval_gate::local::StateStore;
-use report::{Table, is_short, times};
+use report::{Table, is_chosen, is_short, times};
 use serde_json::json;
 use stand_in::{StandIn, context};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -26,9 +26,7 @@ static ALLOCATED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const BATCH: u32 = 100;
 
 fn main() {
-    // As in the table: words choose sections, none means all.
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
-    if !wanted.is_empty() && !wanted.iter().any(|word| word == "allocations") {
+    if !is_chosen("allocations") {
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

@@ -18,34 +18,31 @@ mod report;
 mod socket;
 mod stand_in;
 
-use report::Table;
+use report::{Table, is_chosen};
 
 fn main() {
-    // The words that cargo and people add to the command choose sections; `--bench` comes from cargo.
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
-    let chosen = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
     let mut table = Table::new();
-    if chosen("pure") {
+    if is_chosen("pure") {
         pure::measure(&mut table);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        if chosen("call-cost") {
+        if is_chosen("call-cost") {
             call_cost::measure(&mut table).await;
         }
-        if chosen("hook") {
+        if is_chosen("hook") {
             hook::measure(&mut table).await;
         }
-        if chosen("reload") {
+        if is_chosen("reload") {
             reload::measure(&mut table).await;
         }
-        if chosen("socket") {
+        if is_chosen("socket") {
             socket::measure(&mut table).await;
         }
-        if chosen("inbox") {
+        if is_chosen("inbox") {
             inbox::measure(&mut table).await;
         }
-        if chosen("process") {
+        if is_chosen("process") {
             process::measure(&mut table).await;
         }
     });

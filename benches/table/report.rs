@@ -7,6 +7,13 @@ pub fn is_short() -> bool {
     std::env::var_os("BENCH_SHORT").is_some_and(|value| value != "0")
 }
 
+/// Whether this section is to be measured: the words that people add to the command choose some, none means all.
+pub fn is_chosen(section: &str) -> bool {
+    // `--bench` comes from cargo.
+    let mut words = std::env::args().skip(1).filter(|word| !word.starts_with("--")).peekable();
+    words.peek().is_none() || words.any(|word| word == section)
+}
+
 /// `long` times, or a tenth of that in a short run.
 pub fn times(long: usize) -> usize {
     if is_short() { (long / 10).max(2) } else { long }

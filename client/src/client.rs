@@ -12,10 +12,9 @@ use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 use uuid::Uuid;
 
-use super::deadline::Deadline;
-
 use super::calls::{Answer, Outcome};
 use super::connection::{Ending, Link};
+use super::deadline::Deadline;
 use super::error::CallError;
 use super::frame::{Action, MAX_FRAME_BYTES, Outgoing, Unsendable};
 use super::trace;

@@ -15,11 +15,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::deadline::Deadline;
-
 use super::backoff;
 use super::client::Client;
 use super::connection::{self, Ending, Identity, Link};
+use super::deadline::Deadline;
 use super::dispatch::{Dispatch, Refusal};
 use super::error::TRIGGER_TYPE_NOT_FOUND;
 use super::frame::Plain;

@@ -1,6 +1,5 @@
 //! What a pending record means to the inbox: which hold it is, whether two of them ask the same, where it stands.
 
-use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -18,15 +17,15 @@ const DESCRIPTION: usize = 1_024;
 /// The largest metadata, in bytes of JSON. Above it a record goes without: the store and every channel carry it.
 const METADATA: usize = 16 * 1_024;
 
-/// Bytes of a session's metadata as JSON.
-fn metadata_bytes(metadata: &Map<String, Value>) -> usize {
-    serde_json::to_string(metadata).map_or(usize::MAX, |text| text.len())
-}
-
 impl SessionContext {
-    /// How many bytes the metadata has, if that is more than a record takes.
-    pub fn too_large(&self) -> Option<usize> {
-        self.metadata.as_ref().map(metadata_bytes).filter(|bytes| *bytes > METADATA)
+    /// Leaves metadata out that a record does not take, and tells how many bytes it had.
+    pub fn leave_out_large_metadata(&mut self) -> Option<usize> {
+        let text = serde_json::to_string(self.metadata.as_ref()?);
+        let bytes = text.map_or(usize::MAX, |text| text.len());
+        (bytes > METADATA).then(|| {
+            self.metadata = None;
+            bytes
+        })
     }
 }
 
@@ -70,11 +69,12 @@ impl PendingApprovalRecord {
         }
     }
 
-    /// With what is known about its session. Title and description are made visible: agents can write them.
+    /// With what is known about its session, [large metadata](SessionContext::leave_out_large_metadata) left out already. Title
+    /// and description are made visible: agents can write them.
     #[must_use]
     pub fn in_session(self, context: SessionContext) -> Self {
         Self {
-            session_metadata: context.metadata.filter(|metadata| metadata_bytes(metadata) <= METADATA),
+            session_metadata: context.metadata,
             session_title: context.title.map(|title| redact::shown(&title, TITLE)),
             session_description: context.description.map(|text| redact::shown(&text, DESCRIPTION)),
             ..self

@@ -26,7 +26,7 @@ use crate::wire::config::configuration_schema;
 use crate::wire::schema;
 
 /// The worker's name on the engine: notification workers look for it.
-const WORKER_NAME: &str = "approval-gate";
+pub(crate) const WORKER_NAME: &str = "approval-gate";
 /// What the bindings are for that tell of changes in our own state.
 const STATE_PENDING: &str = "state-pending";
 const STATE_SETTINGS: &str = "state-settings";
@@ -96,8 +96,12 @@ pub fn start(options: &Options) -> Worker {
             })
         })
     };
-    let session_options =
-        iii::Options::new(&options.url, WORKER_NAME, env!("CARGO_PKG_VERSION"), crate::DESCRIPTION);
+    let session_options = iii::Options::new(
+        &options.url,
+        WORKER_NAME,
+        env!("CARGO_PKG_VERSION"),
+        env!("CARGO_PKG_DESCRIPTION"),
+    );
     let built = |client: Client| {
         let engine: SharedEngine = Arc::new(client);
         Arc::clone(shared.get_or_init(|| Context::new(&engine)))

@@ -20,9 +20,3 @@ pub mod siblings;
 
 pub use approval_gate_core::{fsaccess, hold, policy, redact, wire};
 pub use iii_client as iii;
-
-/// The worker's name, and the binary's.
-pub const NAME: &str = "approval-gate";
-/// What it is, for whoever lists workers.
-pub const DESCRIPTION: &str = "Policy and decision surface for human-held function calls on the iii engine: the gate, the pending \
-                               inbox, per-session permission settings and two notification trigger types.";

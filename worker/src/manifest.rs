@@ -23,9 +23,9 @@ const SUPPORTED_TARGETS: [&str; 9] = [
 /// configuration value that a fresh deployment gets.
 pub fn manifest() -> Value {
     json!({
-        "name": crate::NAME,
+        "name": crate::boot::WORKER_NAME,
         "version": env!("CARGO_PKG_VERSION"),
-        "description": crate::DESCRIPTION,
+        "description": env!("CARGO_PKG_DESCRIPTION"),
         "default_config": Policy::shipped_value(),
         "supported_targets": SUPPORTED_TARGETS,
     })

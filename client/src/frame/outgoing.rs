@@ -179,9 +179,7 @@ pub fn answer(invocation_id: Uuid, function_id: &str, result: &RawValue) -> Resu
         result.get(),
         "}",
     ];
-    let text = parts.concat();
-    // A short result cannot nest too deep, nor a frame with one be too long: no brackets are counted for a decision.
-    if result.get().len() < MAX_NESTING && text.len() <= MAX_FRAME_BYTES { Ok(text) } else { sendable(text) }
+    sendable(parts.concat())
 }
 
 fn sendable(text: String) -> Result<String, Unsendable> {

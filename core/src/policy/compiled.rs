@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::affixes::Index;
-use super::pattern::{self, Shape};
+use super::pattern::Shape;
 use super::rule::Rule;
 use super::settings::Mode;
 
@@ -52,8 +52,13 @@ impl Compiled {
 
     /// Whether some rule looks at the arguments of calls of this function.
     pub(super) fn looks_at_arguments(&self, function_id: &str) -> bool {
-        let covers = |position: &usize| pattern::matches(&self.rules[*position].pattern, function_id);
-        self.constrained.candidates(function_id).any(|positions| positions.iter().any(covers))
+        let mut candidates = self.constrained.candidates(function_id);
+        candidates.any(|positions| positions.iter().any(|at| self.covers(*at, function_id)))
+    }
+
+    /// Whether the pattern of the rule at `at` covers the function.
+    fn covers(&self, at: usize, function_id: &str) -> bool {
+        self.shapes[at].matches(&self.rules[at].pattern, function_id)
     }
 
     /// Whether some rule looks at an argument of this name.
@@ -68,19 +73,18 @@ impl Compiled {
 
     /// The first rule that applies, with its position.
     pub(super) fn first_match(&self, subject: Subject<'_>) -> Option<(usize, &Rule)> {
-        let applies = |(rule, shape): (&Rule, &Shape)| {
-            shape.matches(&rule.pattern, subject.function_id) && rule.applies(subject.mode, subject.arguments)
+        let applies = |at: usize| {
+            self.covers(at, subject.function_id) && self.rules[at].applies(subject.mode, subject.arguments)
         };
         let Some(index) = &self.index else {
-            let mut shaped = self.rules.iter().zip(&self.shapes);
-            return shaped.position(applies).map(|at| (at, &self.rules[at]));
+            let first = (0..self.rules.len()).find(|at| applies(*at));
+            return first.map(|at| (at, &self.rules[at]));
         };
         let mut best = self.rules.len();
         for positions in index.candidates(subject.function_id) {
             // No regular expression is run for a rule that stands behind one that applies.
-            let better = positions.iter().take_while(|position| **position < best);
-            let mut better = better.into_iter();
-            if let Some(&position) = better.find(|at| applies((&self.rules[**at], &self.shapes[**at]))) {
+            let mut better = positions.iter().take_while(|position| **position < best);
+            if let Some(&position) = better.find(|at| applies(**at)) {
                 best = position;
             }
         }

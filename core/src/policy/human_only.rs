@@ -99,10 +99,19 @@ pub fn looks_at_arguments(function_id: &str, arguments: &str) -> bool {
     }
 }
 
-/// Whether one of the words stands in a text, in any case, without which no write, call or registration is a door.
-/// Escapes could spell anything, and so could letters that are capitals of others.
+/// The words without one of which no write, call or registration is a door, each with three bytes from its middle.
+const WORDS: [(&[u8], [u8; 3]); 6] = [
+    (b"approval", *b"ppr"),
+    (b"configuration", *b"nfi"),
+    (b"harness", *b"rne"),
+    (b"register", *b"gis"),
+    (b"bind", *b"bin"),
+    (b"subscribe", *b"bsc"),
+];
+
+/// Whether one of [`WORDS`] stands in a text, in any case. Escapes could spell anything, and so could letters that are
+/// capitals of others.
 fn may_spell_a_door(text: &str) -> bool {
-    const WORDS: [&[u8]; 6] = [b"approval", b"configuration", b"harness", b"register", b"bind", b"subscribe"];
     let text = text.as_bytes();
     if has_no_trace_of_a_word(text) {
         return false;
@@ -110,7 +119,7 @@ fn may_spell_a_door(text: &str) -> bool {
     text.iter().enumerate().any(|(at, byte)| match byte {
         b'\\' | 0x80.. => true,
         // No further than to the first letter for nearly all of them.
-        b'a'..=b's' | b'A'..=b'S' => WORDS.iter().any(|word| {
+        b'a'..=b's' | b'A'..=b'S' => WORDS.iter().any(|(word, _)| {
             byte | 0x20 == word[0]
                 && text[at..].get(..word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word))
         }),
@@ -118,20 +127,17 @@ fn may_spell_a_door(text: &str) -> bool {
     })
 }
 
-/// Whether a text, of ASCII without escapes, has three bytes of no word in it beside each other. It takes many bytes at
-/// once.
+/// Whether a text, of ASCII without escapes, has the three bytes of no word in it. It takes many bytes at once.
 fn has_no_trace_of_a_word(text: &[u8]) -> bool {
-    // Of `approval`, `configuration`, `harness`, `register`, `bind` and `subscribe`.
-    const TRACES: [[u8; 3]; 6] = [*b"ppr", *b"nfi", *b"rne", *b"gis", *b"bin", *b"bsc"];
     let is_strange = |byte: &u8| u8::from(*byte == b'\\') | (byte & 0x80);
     let strange = text.iter().fold(0, |found, byte| found | is_strange(byte)) != 0;
     let behind = |places: usize| text.get(places..).unwrap_or_default();
-    let holds = |[first, second, third]: [u8; 3]| {
+    let holds = |(_, [first, second, third]): (&[u8], [u8; 3])| {
         let is = |byte: &u8, letter: u8| u8::from(byte | 0x20 == letter);
         let places = text.iter().zip(behind(1)).zip(behind(2));
         places.fold(0, |found, ((a, b), c)| found | (is(a, first) & is(b, second) & is(c, third))) != 0
     };
-    !strange && !TRACES.into_iter().any(holds)
+    !strange && !WORDS.into_iter().any(holds)
 }
 
 /// The door of an id that is human-only whatever its arguments.

@@ -176,12 +176,12 @@ fn unknown_word(field: &str, value: &Value, known: &[&str]) -> (String, Option<S
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::policy::rule::Action;
+    use serde_json::json;
 
     fn parse(value: &Value) -> Result<Parsed, Refusal> {
         super::parse(value, &mut || {})
     }
-    use crate::policy::rule::Action;
-    use serde_json::json;
 
     fn refusal(value: &Value) -> Refusal {
         parse(value).unwrap_err()

@@ -93,7 +93,7 @@ impl Budget {
             Value::Object(members) => self.object(members, depth),
             Value::Array(items) => self.array(items, depth),
             Value::String(text) => {
-                let shown = self.shown(text, |text| text::shown(text, STRING_CODE_POINTS))?;
+                let shown = self.text(text, text::clues(text), STRING_CODE_POINTS)?;
                 Some(Value::String(shown))
             }
             Value::Number(number) => {
@@ -144,13 +144,10 @@ impl Budget {
         depth: usize,
     ) -> Option<(String, Value)> {
         // Most keys are looked at once for both.
-        let clues = text::is_whole(key).then(|| Clues::of(key));
+        let clues = text::clues(key);
         let is_secret = clues.map_or_else(|| keys::is_secret(key), |clues| keys::is_secret_by(clues, key));
         let secret = pairs::hides_as(is_secret, members, key, member);
-        let shown = self.shown(key, |text| match clues {
-            Some(clues) => text::shown_by(clues, text, KEY_CODE_POINTS),
-            None => text::shown(text, KEY_CODE_POINTS),
-        })?;
+        let shown = self.text(key, clues, KEY_CODE_POINTS)?;
         let member = if secret { self.marker(REDACTED) } else { self.item(member, depth + 1) };
         Some((shown, member?))
     }
@@ -173,9 +170,9 @@ impl Budget {
         Some(Value::Array(shown))
     }
 
-    fn shown(&mut self, text: &str, as_shown: impl Fn(&str) -> String) -> Option<String> {
-        self.search = self.search.checked_sub(text::looked_at(text.len()))?;
-        let shown = as_shown(text);
+    fn text(&mut self, text: &str, clues: Option<Clues>, max_code_points: usize) -> Option<String> {
+        self.search = self.search.checked_sub(text::looked_at(text))?;
+        let shown = text::shown_by(clues, text, max_code_points);
         self.pay(encoded_bytes(&shown))?;
         Some(shown)
     }

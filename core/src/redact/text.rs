@@ -30,13 +30,13 @@ const LOOK_BACK_CONTEXT_BYTES: usize = 512;
 /// Deepest nesting of JSON text inside JSON text that is taken apart; deeper text is read as plain text.
 const NESTED_TEXTS: usize = 4;
 
-/// How many bytes of a string of this length are looked at; what the caller's budget is charged.
-pub(super) fn looked_at(bytes: usize) -> usize {
-    if bytes <= WHOLE_BYTES { bytes } else { HEAD_BYTES + TAIL_BYTES }
+/// How many bytes of a string are looked at; what the caller's budget is charged.
+pub(super) fn looked_at(text: &str) -> usize {
+    if is_whole(text) { text.len() } else { HEAD_BYTES + TAIL_BYTES }
 }
 
 /// Whether a string is looked at as a whole.
-pub(super) fn is_whole(text: &str) -> bool {
+fn is_whole(text: &str) -> bool {
     text.len() <= WHOLE_BYTES
 }
 
@@ -109,15 +109,20 @@ fn blot(value: &mut Value) -> bool {
 /// The text as the excerpt shows it: redacted, made visible, at most `max_code_points` long (contract §10). However long
 /// it is, only its ends are looked at.
 pub fn shown(text: &str, max_code_points: usize) -> String {
-    if is_whole(text) {
-        return visible(&redact_text(text), max_code_points);
-    }
-    visible_ends(&head(text), &tail(text), max_code_points)
+    shown_by(clues(text), text, max_code_points)
 }
 
-/// As [`shown`], for a text so short that it is looked at as a whole, and whose clues are known.
-pub(super) fn shown_by(clues: Clues, text: &str, max_code_points: usize) -> String {
-    visible(&redact_by(clues, text, 0), max_code_points)
+/// The clues of a text that is looked at as a whole.
+pub(super) fn clues(text: &str) -> Option<Clues> {
+    is_whole(text).then(|| Clues::of(text))
+}
+
+/// As [`shown`], for a text whose [`clues`] are known.
+pub(super) fn shown_by(clues: Option<Clues>, text: &str, max_code_points: usize) -> String {
+    match clues {
+        Some(clues) => visible(&redact_by(clues, text, 0), max_code_points),
+        None => visible_ends(&head(text), &tail(text), max_code_points),
+    }
 }
 
 /// The start of a long text without its secrets.

@@ -47,12 +47,7 @@ impl Inbox {
     ) -> Result<Value, CallError> {
         let connection = self.inner.state.connection();
         let swapped = self.inner.state.swap(Scope::Pending, row, value.clone(), deadline).await;
-        match &swapped {
-            Ok(_) => self.note(connection, row, value),
-            Err(error) if error.never_sent() => {}
-            Err(_) => self.doubt(row),
-        }
-        swapped
+        self.taken(row, swapped, || self.note(connection, row, value))
     }
 
     /// Puts a hold into the row, whatever it replaces.
@@ -65,12 +60,7 @@ impl Inbox {
     ) -> Result<(), CallError> {
         let connection = self.inner.state.connection();
         let written = self.inner.state.swap(Scope::Pending, row, live.record.stored(), deadline).await;
-        match &written {
-            Ok(_) => self.note_hold(connection, row, live),
-            Err(error) if error.never_sent() => {}
-            Err(_) => self.doubt(row),
-        }
-        written.map(drop)
+        self.taken(row, written, || self.note_hold(connection, row, live)).map(drop)
     }
 
     /// Removes the row.
@@ -82,12 +72,17 @@ impl Inbox {
     ) -> Result<(), CallError> {
         let connection = self.inner.state.connection();
         let deleted = self.inner.state.delete(Scope::Pending, row, deadline).await;
-        match &deleted {
-            Ok(()) => self.inner.view.note(connection, row, Row::Empty),
+        self.taken(row, deleted, || self.inner.view.note(connection, row, Row::Empty))
+    }
+
+    /// What the store said to a write: taken, and the view is told; never sent, and nothing has changed; else nobody knows.
+    fn taken<T>(&self, row: &str, answer: Result<T, CallError>, note: impl FnOnce()) -> Result<T, CallError> {
+        match &answer {
+            Ok(_) => note(),
             Err(error) if error.never_sent() => {}
             Err(_) => self.doubt(row),
         }
-        deleted
+        answer
     }
 
     fn note(&self, connection: u64, row: &str, value: &Value) {

@@ -8,13 +8,12 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use uuid::Uuid;
 
 use super::background::{retry_delay, try_again};
 use super::in_progress::Ticket;
 use super::inbox::{HoldError, Inbox, Live, REMOVAL_BUDGET};
 use super::keyed_lock::KeyGuard;
-use uuid::Uuid;
-
 use crate::clock::Deadline;
 use crate::hold::{Arrival, Ending, Standing, arrival};
 use crate::iii::CallError;
@@ -75,10 +74,9 @@ impl Slot {
         if let Ok(result) = tokio::time::timeout_at(deadline.instant(), told).await {
             return result.unwrap_or(Err(HoldError::TooSlow));
         }
-        // The task may have answered in this very moment; then its answer counts. Otherwise it sees that nobody
-        // waits any more, and takes the record back.
+        // Before the write goes on behind: it sees that nobody waits any more, and takes the record back.
         answered.close();
-        answered.try_recv().unwrap_or(Err(HoldError::TooSlow))
+        Err(HoldError::TooSlow)
     }
 
     async fn write(

@@ -31,8 +31,8 @@ impl SessionManager {
         let answer = self.engine.call(SESSION_GET, &data, deadline.at_most(CONTEXT_BUDGET)).await;
         match answer.and_then(|answer| answer.value()) {
             Ok(value) => {
-                let context = SessionContext::read(&value);
-                if let Some(bytes) = context.too_large() {
+                let mut context = SessionContext::read(&value);
+                if let Some(bytes) = context.leave_out_large_metadata() {
                     tracing::warn!(session_id, bytes, "session metadata is too large for a record");
                 }
                 context

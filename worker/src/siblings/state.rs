@@ -104,10 +104,10 @@ impl State {
         let mut data = json!({"scope": scope.as_str(), "key": key});
         data["value"] = value;
         let answer = self.engine.call("state::set", &data, deadline).await?;
-        match answer.parse::<Written>() {
-            Ok(written) => Ok(written.old_value),
+        match answer.raw().and_then(Written::read) {
+            Some(written) => Ok(written.old_value),
             // JSON of another shape says nothing of an old value; anything else is no answer.
-            Err(_) => answer.value().map(|_| Value::Null),
+            None => answer.value().map(|_| Value::Null),
         }
     }
 

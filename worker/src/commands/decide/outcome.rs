@@ -5,6 +5,9 @@ use crate::commands::peer::Failure;
 use crate::commands::text::word;
 use crate::wire::error::{HARNESS_UNAVAILABLE, INVALID_PAYLOAD, NOT_HELD, RULE_MISMATCH};
 
+/// What is said of a call that is not held.
+const NOTHING_WAITS: &str = "nothing waits there any more (decided already, or its turn is over)";
+
 /// What became of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
@@ -74,7 +77,7 @@ impl Done {
                 };
                 format!("{decided}; {turn}{}", self.rule())
             }
-            End::Gone => self.not_done("nothing waits there any more (decided already, or its turn is over)"),
+            End::Gone => self.not_done(NOTHING_WAITS),
             End::Replaced => self.not_done("another call waits there now; look again"),
             End::Misfit(why) => self.not_done(why),
             End::Failed(why) => self.not_done(&what_to_do(why)),
@@ -111,7 +114,7 @@ fn what_to_do(why: &Failure) -> String {
     let Failure::Refused { code, message } = why else { return told() };
     match code.as_str() {
         HARNESS_UNAVAILABLE => "the harness did not take it; still held, try again".to_owned(),
-        NOT_HELD => "nothing waits there any more (decided already, or its turn is over)".to_owned(),
+        NOT_HELD => NOTHING_WAITS.to_owned(),
         RULE_MISMATCH => {
             format!("{}; still held. Compare the condition with what `show` shows", told())
         }
