@@ -91,6 +91,7 @@ async fn disturb(wire: &Wire, siblings: &crate::support::siblings::Siblings, con
     assert_eq!(ask_gate(console, &session, "held").await.as_deref(), Some("hold"));
     siblings.script_for(&session, SESSION_GET, Script::Never);
     siblings.script_for(&session, RESOLVE, Script::Never);
+    let armed = wire.mark();
     wire.break_once(state_calls("state::set", PENDING), Act::LoseAnswer);
     let mut asking = JoinSet::new();
     for number in 0..20 {
@@ -109,6 +110,12 @@ async fn disturb(wire: &Wire, siblings: &crate::support::siblings::Siblings, con
     serving(console).await;
     let ended = json!({"session_id": session, "turn_id": "t_1"});
     siblings.peer.emit(TURN_COMPLETED, &ended).await;
+    // The end of the turn takes the hold out, if nothing was written before. Else the next round's hold would lose its answer.
+    eventually("the write whose answer is lost", || async {
+        let written = wire.calls_since(armed, "state::set");
+        written.iter().any(|data| data["scope"] == PENDING).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
